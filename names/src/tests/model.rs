@@ -43,8 +43,10 @@ enum Step {
 #[derive(Clone, Copy, Debug)]
 struct Address {
     expiry: u64,
-    /// Failed look-ups and gaps extended it to this time at most.
+    /// Failed look-ups extended it to this time at most.
     extended: u64,
+    /// After a gap it lives for its TTL again, to this time at most.
+    held: u64,
     seen: u64,
     /// The last successful look-up without it.
     lacked: Option<u64>,
@@ -59,14 +61,10 @@ impl Address {
         !((is_over && is_lacking) || is_stale)
     }
 
-    fn extend(&mut self, to: u64) {
-        self.extended = self.extended.max(to);
-    }
-
     fn must_be_gone(&self, now: u64, retain: u64) -> bool {
         let expiry = self.expiry.max(self.extended);
         let is_lacking = self.lacked.is_some_and(|at| at >= expiry);
-        is_lacking && expiry + GRACE < now && self.seen + retain < now
+        is_lacking && expiry.max(self.held) + GRACE < now && self.seen + retain < now
     }
 }
 
@@ -203,14 +201,14 @@ proptest! {
                 Step::Failure => {
                     let failed = FamilyOutcome::Failed(Failure::Timeout);
                     table.look_up(&name, failed, now);
-                    model.values_mut().for_each(|address| address.extend(now + LEAST_TTL));
+                    model.values_mut().for_each(|address| address.extended = now + LEAST_TTL);
                 }
                 Step::Absence => {
                     table.look_up(&name, FamilyOutcome::NoData, now);
                     if !model.is_empty() {
                         absences.push(now);
                     }
-                    model.values_mut().for_each(|address| address.extend(now + LEAST_TTL));
+                    model.values_mut().for_each(|address| address.extended = now + LEAST_TTL);
                     if absences.len() >= 5 && absences[0] + 60 <= now {
                         model.values_mut().for_each(|address| address.lacked = Some(now));
                     }
@@ -218,9 +216,7 @@ proptest! {
                 Step::Gap => {
                     table.names.on_clock_jump(at(now));
                     for address in model.values_mut() {
-                        // Each may live for its TTL again.
-                        address.extend(now + 300);
-                        address.lacked = None;
+                        (address.lacked, address.held) = (None, now + 300);
                     }
                 }
             }
@@ -230,9 +226,9 @@ proptest! {
             if let Step::Answer(found, ttl) | Step::Success(found, ttl) = &step {
                 for last in found {
                     let expiry = now + u64::from(*ttl);
-                    let new = Address { expiry, extended: 0, seen: now, lacked: None };
+                    let new = Address { expiry, extended: 0, held: 0, seen: now, lacked: None };
                     let known = model.entry(*last).or_insert(new);
-                    *known = Address { expiry: expiry.max(known.expiry), ..new };
+                    *known = Address { expiry: expiry.max(known.expiry), held: known.held, ..new };
                 }
                 if matches!(step, Step::Success(..)) {
                     let lacking = model.iter_mut().filter(|(last, _)| !found.contains(last));
