@@ -127,9 +127,9 @@ impl Hold {
         for upstream in &self.upstreams {
             let ip = upstream.ip().to_canonical();
             let is_own = is_reached_by(self.listen, *upstream);
-            let is_queried = queried.iter().any(|it| {
-                it.address.ip().to_canonical() == ip && it.address.port() == upstream.port()
-            });
+            let is_queried = queried
+                .iter()
+                .any(|it| it.ip().to_canonical() == ip && it.port() == upstream.port());
             let purpose = networks.purpose(ip);
             let is_of_cluster = matches!(purpose, Some(Purpose::Services | Purpose::Pods));
             if is_own || is_queried || is_of_cluster {

@@ -25,7 +25,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-pub use self::servers::{ResolvConf, ResolverSpec, Server, Servers, servers_of_host};
+pub use self::servers::{ResolvConf, ResolverSpec, Servers, servers_of_host};
 pub(crate) use self::sockets::failure_of;
 use self::{exchange::Exchange, pool::Pool};
 use crate::matching::query_origin::OwnQueries;

@@ -19,8 +19,6 @@ pub struct Request {
     /// The number of known addresses. With 0 or 1 one server is queried, with more
     /// several.
     pub known: usize,
-    /// Query over TCP in addition to UDP: there may be more addresses than a datagram holds.
-    pub over_tcp: bool,
     /// When the look-up was due. The controller sends the request at that time, so any delay from
     /// then on is counted as lateness.
     pub due: Timestamp,

@@ -330,7 +330,6 @@ impl Names {
         if self.schedule.is_active {
             for name in &effect.from_others {
                 self.schedule.schedule_early(name, now);
-                self.schedule.use_tcp(name);
             }
         }
         if effect.evicted_addresses + effect.evicted_names > 0 {

@@ -123,8 +123,6 @@ struct Lookup {
     is_unresponsive: bool,
     /// It is due before the time that [`LookupScheduler::reschedule`] gives.
     is_early: bool,
-    /// The next look-up also uses TCP: there may be more addresses than a datagram holds.
-    over_tcp: bool,
 }
 
 /// When a name is to be looked up next, by its state.
@@ -143,7 +141,6 @@ pub enum NextLookup {
 pub struct DueName {
     pub name: DnsName,
     pub due: Timestamp,
-    pub over_tcp: bool,
     /// The look-up may take its whole time. Others end early if there is no answer.
     pub is_patient: bool,
 }
@@ -208,13 +205,6 @@ impl LookupScheduler {
             self.schedule_early(name, now);
         }
         is_taken
-    }
-
-    /// The next look-up of the name uses TCP too.
-    pub fn use_tcp(&mut self, name: &DnsName) {
-        if let Some(lookup) = self.names.get_mut(name) {
-            lookup.over_tcp = true;
-        }
     }
 
     /// The name was evicted: it is not looked up, and the result of a running look-up is ignored. The
@@ -332,7 +322,6 @@ impl LookupScheduler {
         lookup.running = true;
         lookup.is_early = false;
         Some(DueName {
-            over_tcp: std::mem::take(&mut lookup.over_tcp),
             is_patient: lane == Lane::Unresponsive,
             // A name that was new before the first call has no time yet.
             due: if due == Timestamp::default() {

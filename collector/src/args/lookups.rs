@@ -16,7 +16,7 @@ use names::Limits;
 pub struct LookupArgs {
     /// The DNS servers that the collector asks for the addresses of names.
     ///
-    /// `kube`: the pods of `--resolver-service`. `resolv.conf`: the servers in /etc/resolv.conf, over TCP only with its option `use-vc`.
+    /// `kube`: the pods of `--resolver-service`. `resolv.conf`: the servers in /etc/resolv.conf.
     /// A list such as `10.0.0.10:53,10.0.0.11`: these servers, at port 53 by default. `none`: no look-ups; an address leaves when its times
     /// are over. Default: `kube` with `--store kube`, `resolv.conf` with a folder.
     #[arg(long, value_name = "SERVERS")]

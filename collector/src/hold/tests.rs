@@ -1,14 +1,13 @@
 use ipnet::IpNet;
 
 use super::*;
-use crate::lookup::Server;
 
 fn hold(listen: &str, upstream: &str) -> Hold {
     let upstreams: Vec<SocketAddr> = vec![upstream.parse().unwrap()];
     let listen = listen.parse().unwrap();
     let (held, _) = tokio::sync::mpsc::channel(1);
     let (index, clock) = (Arc::default(), runtime::clock::Clock::system());
-    let queried: Servers = [Server::udp("192.0.2.53:53".parse().unwrap())].into();
+    let queried: Servers = ["192.0.2.53:53".parse().unwrap()].into();
     Hold {
         listen,
         upstreams,

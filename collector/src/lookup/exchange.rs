@@ -1,6 +1,6 @@
 //! One query to one server: sent, awaited and decoded.
 
-use std::{future::pending, io, pin::pin, sync::Arc};
+use std::{future::pending, io, sync::Arc};
 
 use hickory_net::{
     NetError,
@@ -57,9 +57,9 @@ impl LookupQuery {
     }
 
     /// A request with a fresh identifier.
-    fn request(&self, with_edns: bool) -> DnsRequest {
+    fn request(&self) -> DnsRequest {
         let mut options = DnsRequestOptions::default();
-        options.use_edns = with_edns;
+        options.use_edns = true;
         options.edns_payload_len = PAYLOAD;
         options.recursion_desired = true;
         DnsRequest::from_query(self.query.clone(), options)
@@ -75,7 +75,6 @@ impl LookupQuery {
 }
 
 /// A query to one server.
-#[derive(Clone)]
 pub(super) struct QueryInFlight<'a> {
     pub(super) query: &'a LookupQuery,
     pub(super) server: Arc<Upstream>,
@@ -87,7 +86,7 @@ impl<'a> QueryInFlight<'a> {
         Self {
             query,
             server: Arc::clone(server),
-            transport: server.transport(),
+            transport: Transport::Udp,
         }
     }
 
@@ -128,9 +127,8 @@ impl Exchange {
         sending.notify_one();
         upstream.asked();
         let sent = Instant::now();
-        // Only the server's usual transport shows whether it is alive: a server that answers over
-        // UDP may have broken TCP.
-        let shows_health = transport == upstream.transport();
+        // A server that answers over UDP may have broken TCP.
+        let shows_health = transport == Transport::Udp;
         let silence = async {
             sleep(self.config.silence).await;
             if shows_health {
@@ -166,44 +164,24 @@ impl Exchange {
         }
     }
 
-    /// Asks a server that says nothing, or that it does not understand, once more without EDNS (RFC 6891, section 6.2.2).
+    /// Asks again over UDP after a while: a datagram may be lost.
     async fn send(&self, query: &QueryInFlight<'_>) -> Result<ServerReply, Failure> {
-        let with_edns = query.server.takes_edns();
-        let mut first = pin!(self.send_once(query, with_edns));
-        let is_udp = query.transport == Transport::Udp;
-        let refused = tokio::select! {
-            reply = &mut first => match reply {
-                Ok(reply) if with_edns && reply.refuses_edns() => Some(reply),
-                reply => return reply,
-            },
-            // Over TCP nothing is lost on the way.
-            () = sleep(self.config.resend), if is_udp => None,
+        let first = self.send_once(query);
+        if query.transport == Transport::Tcp {
+            return first.await;
+        }
+        let again = async {
+            sleep(self.config.resend).await;
+            self.send_once(query).await
         };
-        let is_refused = refused.is_some();
-        let again = self.send_once(query, false);
-        let reply = tokio::select! {
-            reply = &mut first, if !is_refused => return reply,
+        tokio::select! {
+            reply = first => reply,
             reply = again => reply,
-        };
-        match (reply, refused) {
-            (Ok(reply), refused) => {
-                let helped = refused.is_none_or(|refused| refused.rcode != reply.rcode);
-                if with_edns && helped {
-                    query.server.leave_edns_out();
-                }
-                Ok(reply)
-            }
-            (Err(_), Some(refused)) => Ok(refused),
-            (Err(failure), None) => Err(failure),
         }
     }
 
-    async fn send_once(
-        &self,
-        query: &QueryInFlight<'_>,
-        with_edns: bool,
-    ) -> Result<ServerReply, Failure> {
-        let request = query.query.request(with_edns);
+    async fn send_once(&self, query: &QueryInFlight<'_>) -> Result<ServerReply, Failure> {
+        let request = query.query.request();
         let sent = match query.transport {
             Transport::Udp => self.send_udp(&query.server, request).await,
             Transport::Tcp => self.send_tcp(&query.server, request, query.query).await,
@@ -217,7 +195,7 @@ impl Exchange {
         upstream: &Upstream,
         request: DnsRequest,
     ) -> Result<DnsResponse, NetError> {
-        let mut client = UdpClientStream::builder(upstream.server.address, self.provider.clone())
+        let mut client = UdpClientStream::builder(upstream.server, self.provider.clone())
             .with_timeout(Some(self.config.timeout))
             .with_max_retries(1)
             // The kernel's choice avoids ports that are reserved on the host.
@@ -234,7 +212,7 @@ impl Exchange {
         query: &LookupQuery,
     ) -> Result<DnsResponse, NetError> {
         counter!("egress_collector_lookup_queries_total", "transport" => "tcp").increment(1);
-        let (server, timeout) = (upstream.server.address, self.config.timeout);
+        let (server, timeout) = (upstream.server, self.config.timeout);
         let connect =
             TcpClientStream::exchange(server, None, timeout, Some(1), self.provider.clone());
         let fits = |response: &DnsResponse| {

@@ -46,11 +46,7 @@ pub(super) async fn look_up(
     let mut unsent = Vec::new();
     for server in first {
         for query in queries.iter().flatten() {
-            let query = QueryInFlight::new(query, server);
-            if request.over_tcp && query.transport == Transport::Udp {
-                unsent.push(query.clone().over_tcp());
-            }
-            unsent.push(query);
+            unsent.push(QueryInFlight::new(query, server));
         }
     }
     let sending = &Notify::new();
@@ -165,7 +161,7 @@ impl<'a> FamilyQueries<'a> {
                 return Some(query.over_tcp());
             }
             reply => {
-                if reply.is_ok() && query.transport != query.server.transport() {
+                if reply.is_ok() && !is_udp {
                     self.tally.completed();
                 }
                 self.tally.add(reply, clock.now());

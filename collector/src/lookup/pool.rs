@@ -1,20 +1,17 @@
 //! The servers and their state: responsive or silent, and the queries in flight at each.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use metrics::gauge;
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::Instant};
 use tracing::{info, warn};
 
-use super::{servers::Server, sockets::Connections};
+use super::sockets::Connections;
 use names::Failure;
 
 /// A silent server is skipped for this long. Then one query tries it.
 const SKIP: Duration = Duration::from_secs(10);
-
-/// How long a server that did not understand EDNS is asked without it.
-const WITHOUT_EDNS: Duration = Duration::from_secs(3600);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Transport {
@@ -33,7 +30,7 @@ impl Transport {
 }
 
 pub(super) struct Upstream {
-    pub(super) server: Server,
+    pub(super) server: SocketAddr,
     /// One permit for each query that may be in flight.
     pub(super) permits: Semaphore,
     pub(super) connections: Connections,
@@ -45,26 +42,15 @@ struct Health {
     last_answer: Option<Instant>,
     /// Until when it is skipped, if a query went unanswered and none was answered since.
     skipped_until: Option<Instant>,
-    /// Until when it is asked without EDNS.
-    without_edns_until: Option<Instant>,
 }
 
 impl Upstream {
-    fn new(server: Server, permits: usize) -> Self {
+    fn new(server: SocketAddr, permits: usize) -> Self {
         Self {
             server,
             permits: Semaphore::new(permits),
             connections: Connections::default(),
             health: Mutex::default(),
-        }
-    }
-
-    /// The transport of the first query.
-    pub(super) fn transport(&self) -> Transport {
-        if self.server.tcp_only {
-            Transport::Tcp
-        } else {
-            Transport::Udp
         }
     }
 
@@ -86,22 +72,11 @@ impl Upstream {
         }
     }
 
-    /// Whether queries have an OPT record.
-    pub(super) fn takes_edns(&self) -> bool {
-        let until = self.health.lock().without_edns_until;
-        until.is_none_or(|until| until <= Instant::now())
-    }
-
-    /// The server answered only without an OPT record.
-    pub(super) fn leave_edns_out(&self) {
-        self.health.lock().without_edns_until = Some(Instant::now() + WITHOUT_EDNS);
-    }
-
     pub(super) fn answered(&self) {
         let mut health = self.health.lock();
         health.last_answer = Some(Instant::now());
         if health.skipped_until.take().is_some() {
-            info!(server = %self.server.address, "the DNS server answers again");
+            info!(server = %self.server, "the DNS server answers again");
         }
     }
 
@@ -123,7 +98,7 @@ impl Upstream {
             .replace(Instant::now() + SKIP)
             .is_none()
         {
-            warn!(server = %self.server.address, reason = %why, "the DNS server does not answer: look-ups use the other servers");
+            warn!(server = %self.server, reason = %why, "the DNS server does not answer: look-ups use the other servers");
         }
     }
 }
@@ -135,7 +110,7 @@ pub(super) struct Pool {
 
 impl Pool {
     /// The pool for a new list. Servers that stay keep their state.
-    pub(super) fn with(&self, servers: &[Server], per_server: usize) -> Self {
+    pub(super) fn with(&self, servers: &[SocketAddr], per_server: usize) -> Self {
         let mut upstreams: Vec<Arc<Upstream>> = Vec::with_capacity(servers.len());
         for server in servers {
             let is_it = |upstream: &&Arc<Upstream>| upstream.server == *server;
@@ -182,8 +157,8 @@ impl Pool {
 mod tests {
     use super::*;
 
-    fn server(low: u8) -> Server {
-        Server::udp(([10, 0, 0, low], 53).into())
+    fn server(low: u8) -> SocketAddr {
+        ([10, 0, 0, low], 53).into()
     }
 
     fn pool(count: u8) -> Pool {

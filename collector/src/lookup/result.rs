@@ -16,15 +16,6 @@ pub(super) struct ServerReply {
     pub(super) addresses: Addresses,
 }
 
-impl ServerReply {
-    /// Whether the server may not understand the OPT record of the query.
-    pub(super) fn refuses_edns(&self) -> bool {
-        [dns::RCODE_FORMERR, dns::RCODE_NOTIMP]
-            .map(u16::from)
-            .contains(&self.rcode)
-    }
-}
-
 /// The replies for one family so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {

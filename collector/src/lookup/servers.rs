@@ -34,25 +34,8 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// The most octets read of the file.
 const MAX_SIZE: u64 = 64 << 10;
 
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Server {
-    pub address: SocketAddr,
-    /// Whether it is queried over TCP only.
-    pub tcp_only: bool,
-}
-
-impl Server {
-    /// A server that is queried over UDP first.
-    pub fn udp(address: SocketAddr) -> Self {
-        Self {
-            address,
-            tcp_only: false,
-        }
-    }
-}
-
 /// The servers to query now, in a [`watch`] channel; their order has no meaning.
-pub type Servers = Arc<[Server]>;
+pub type Servers = Arc<[SocketAddr]>;
 
 /// The value of `--resolver`.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -189,7 +172,7 @@ impl ResolvConf {
 pub async fn servers_of_host() -> io::Result<Vec<SocketAddr>> {
     let content = content(Path::new(RESOLV_CONF)).await?;
     let (servers, _malformed) = parse(&String::from_utf8_lossy(&content));
-    Ok(servers.into_iter().map(|it| it.address).collect())
+    Ok(servers)
 }
 
 async fn content(path: &Path) -> io::Result<Vec<u8>> {
@@ -201,30 +184,23 @@ async fn content(path: &Path) -> io::Result<Vec<u8>> {
 
 /// The servers of a resolv.conf(5) without duplicates, and the errors of malformed lines by line
 /// number.
-fn parse(text: &str) -> (Vec<Server>, Vec<(usize, String)>) {
-    let (mut addresses, mut malformed) = (Vec::new(), Vec::new());
-    let mut use_tcp = false;
+fn parse(text: &str) -> (Vec<SocketAddr>, Vec<(usize, String)>) {
+    let (mut servers, mut malformed) = (Vec::new(), Vec::new());
     for (number, line) in (1..).zip(text.lines()) {
         // A comment starts the line (resolv.conf(5)), or, as glibc reads it, follows the address.
         let mut words = line
             .split_ascii_whitespace()
             .take_while(|word| !word.starts_with(['#', ';']));
-        match words.next() {
-            Some("nameserver") => match parse_nameserver(words.next()) {
-                Ok(address) if addresses.contains(&address) => {}
-                Ok(address) => addresses.push(address),
-                Err(error) => malformed.push((number, error)),
-            },
-            // `options` lines add up: a later one does not reset an earlier one.
-            Some("options") => use_tcp |= words.any(|word| word == "use-vc"),
-            _ => {}
+        if words.next() != Some("nameserver") {
+            continue;
+        }
+        match parse_nameserver(words.next()) {
+            Ok(server) if servers.contains(&server) => {}
+            Ok(server) => servers.push(server),
+            Err(error) => malformed.push((number, error)),
         }
     }
-    let servers = addresses.into_iter().map(|address| Server {
-        address,
-        tcp_only: use_tcp,
-    });
-    (servers.collect(), malformed)
+    (servers, malformed)
 }
 
 fn parse_nameserver(word: Option<&str>) -> Result<SocketAddr, String> {

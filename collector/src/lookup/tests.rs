@@ -4,7 +4,7 @@
 mod answers;
 mod limits;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::SocketAddr};
 
 use ::tests::upstream::{Asked, Say, Scripted, Speech, name};
 use hickory_proto::op::ResponseCode;
@@ -42,22 +42,10 @@ fn hasty() -> Config {
     }
 }
 
-/// A scripted server as an entry of the list of servers.
-trait AsServer {
-    fn server(&self) -> Server;
-}
-
-impl AsServer for Scripted {
-    fn server(&self) -> Server {
-        Server::udp(self.address)
-    }
-}
-
 fn request(name: &str, known: usize) -> Request {
     Request {
         name: DnsName::parse(name).unwrap(),
         known,
-        over_tcp: false,
         due: Clock::system().now(),
         is_patient: true,
     }
@@ -72,7 +60,7 @@ struct Resolving {
 }
 
 impl Resolving {
-    fn start(config: Config, servers: &[Server]) -> Self {
+    fn start(config: Config, servers: &[SocketAddr]) -> Self {
         let (request_sender, requests) = mpsc::channel(1000);
         let (result_sender, results) = mpsc::channel(1000);
         let (server_sender, servers) = watch::channel(servers.into());
@@ -120,7 +108,7 @@ impl Resolving {
 }
 
 /// One look-up of `www.example.com` without known addresses.
-async fn look_up(config: Config, servers: &[Server]) -> LookupResult {
+async fn look_up(config: Config, servers: &[SocketAddr]) -> LookupResult {
     let mut resolving = Resolving::start(config, servers);
     let result = resolving.look_up("www.example.com", 0).await;
     resolving.end().await;

@@ -14,7 +14,7 @@ use crate::{
         task::Inputs,
     },
     listen::ConnectionTable,
-    lookup::{ResolvConf, ResolverSpec, Server, Servers},
+    lookup::{ResolvConf, ResolverSpec, Servers},
 };
 
 /// The DNS servers of the cluster; `None` until they are listed.
@@ -55,9 +55,7 @@ impl Program {
                 let pass_on = move |endpoints: Option<Endpoints>| {
                     if let Some(endpoints) = endpoints {
                         let ready = endpoints.iter().filter(|(_, conditions)| conditions.ready);
-                        sender.send_replace(
-                            ready.map(|(address, _)| Server::udp(*address)).collect(),
-                        );
+                        sender.send_replace(ready.map(|(address, _)| *address).collect());
                     }
                 };
                 tasks.spawn("resolver servers", follow(found, tasks.token(), pass_on));
@@ -66,7 +64,7 @@ impl Program {
                 return Err(UsageError("--resolver kube needs --store kube".to_owned()).into());
             }
             (ResolverSpec::Servers(fixed), _) => {
-                sender.send_replace(fixed.into_iter().map(Server::udp).collect());
+                sender.send_replace(fixed.into());
             }
             (ResolverSpec::ResolvConf, _) => {
                 let file = ResolvConf::of_host();
@@ -156,7 +154,7 @@ pub(super) fn flush_servers(
         }
         (None, Some(servers)) => {
             let pass_on = move |servers: Servers| {
-                send(&sender, servers.iter().map(|server| server.address));
+                send(&sender, servers.iter().copied());
             };
             let following = follow(servers.clone(), tasks.token(), pass_on);
             tasks.spawn("flush servers", following);

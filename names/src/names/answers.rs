@@ -27,7 +27,7 @@ impl Names {
         self.reschedule(&answer.name);
         // For a look-up of the collector only the datagram was truncated: TCP brought the rest.
         if answer.truncated && answer.client.is_some() {
-            self.ask_over_tcp(&answer.name, answer.at);
+            self.ask_again(&answer.name, answer.at);
         }
         added
     }
@@ -120,16 +120,15 @@ impl Names {
             outcome.has_addresses() && FamilyResult::from(*outcome) != FamilyResult::Complete
         };
         if outcomes.iter().any(is_cut) {
-            self.ask_over_tcp(&result.name, now);
+            self.ask_again(&result.name, now);
         }
         added
     }
 
     /// There may be more addresses than the datagram had.
-    fn ask_over_tcp(&mut self, name: &DnsName, now: Timestamp) {
+    fn ask_again(&mut self, name: &DnsName, now: Timestamp) {
         if self.schedule.is_active {
             self.schedule.schedule_early(name, now);
-            self.schedule.use_tcp(name);
         }
     }
 
@@ -177,7 +176,6 @@ impl Names {
         Some(Request {
             name,
             known: known.unwrap_or(0),
-            over_tcp: next.over_tcp,
             due: next.due,
             is_patient: next.is_patient,
         })

@@ -44,9 +44,6 @@ const COREFILE: &str = "\
 }
 ";
 
-/// The CoreDNS servers, each with its own cache.
-const SERVERS: usize = 2;
-
 const SHORTEST_TTL: u32 = 5;
 const LONGEST_TTL: u32 = 60;
 
@@ -70,8 +67,14 @@ enum Who {
 struct Case {
     who: Who,
     names: usize,
+    /// CoreDNS servers, each with its own cache.
+    servers: usize,
+    /// Whether the names are under one wildcard.
+    wildcard: bool,
     /// Of a request to the API server.
     delay: Duration,
+    /// Whether the observer is killed and started again after a third of the time.
+    restart: bool,
 }
 
 struct Outcome {
@@ -81,25 +84,65 @@ struct Outcome {
     duration: Duration,
 }
 
-/// The delay of a slow API server.
+const ALONE: Case = Case {
+    who: Who::CoreDnsAlone,
+    names: 20,
+    servers: 2,
+    wildcard: false,
+    delay: Duration::ZERO,
+    restart: false,
+};
 const SLOW: Duration = Duration::from_millis(50);
 
 /// The cases, side by side in time as in the table.
 fn cases(is_quick: bool) -> Vec<Case> {
-    let sizes: &[usize] = if is_quick { &[20] } else { &[20, 200, 2_000] };
-    let mut cases = Vec::new();
-    for names in sizes.iter().copied() {
-        let case = |who, delay| Case { who, names, delay };
-        cases.extend([
-            case(Who::CoreDnsAlone, Duration::ZERO),
-            case(Who::Model, Duration::ZERO),
-            case(Who::Project, Duration::ZERO),
-        ]);
-        if names < 1_000 {
-            cases.push(case(Who::Project, SLOW));
-        }
+    let model = Case {
+        who: Who::Model,
+        ..ALONE
+    };
+    let project = Case {
+        who: Who::Project,
+        ..ALONE
+    };
+    if is_quick {
+        let wildcard = Case {
+            wildcard: true,
+            ..project
+        };
+        return vec![ALONE, model, project, wildcard];
     }
+    let mut cases = Vec::new();
+    for names in [20, 200, 2_000] {
+        let slow = Case {
+            delay: SLOW,
+            ..project
+        };
+        cases.extend([ALONE, model, project, slow].map(|case| Case { names, ..case }));
+    }
+    let [model, project] = [model, project].map(|case| Case { names: 200, ..case });
+    let one = [model, project].map(|case| Case { servers: 1, ..case });
+    let under = [
+        model,
+        project,
+        Case {
+            delay: SLOW,
+            ..project
+        },
+    ];
+    let under = under.map(|case| Case {
+        wildcard: true,
+        ..case
+    });
+    let restart = [model, project, under[1]].map(|case| Case {
+        restart: true,
+        ..case
+    });
     cases
+        .into_iter()
+        .chain(one)
+        .chain(under)
+        .chain(restart)
+        .collect()
 }
 
 pub(crate) async fn run(is_quick: bool) {
@@ -107,10 +150,17 @@ pub(crate) async fn run(is_quick: bool) {
     let server = ApiServer::start().await;
     let (mut lines, mut bars) = (Vec::new(), Vec::new());
     for case in cases(is_quick) {
-        let mut outcome = case.run(&server, duration).await;
+        let Some(mut outcome) = case.run(&server, duration).await else {
+            lines.push(case.refused());
+            continue;
+        };
         lines.push(case.line(&mut outcome));
         println!("{}", lines[lines.len() - 1].join(" | "));
-        if case.who != Who::CoreDnsAlone && case.delay.is_zero() {
+        if case.who != Who::CoreDnsAlone
+            && case.delay.is_zero()
+            && !case.restart
+            && case.servers > 1
+        {
             let share = outcome.figures.incomplete_share();
             bars.push(Bar {
                 label: format!("{} names, {}", case.words(), case.who()),
@@ -144,18 +194,27 @@ pub(crate) async fn run(is_quick: bool) {
 }
 
 impl Case {
+    fn name(self, number: usize) -> String {
+        match self.wildcard {
+            true => format!("n{number}.wild.test."),
+            false => format!("n{number}.named.test."),
+        }
+    }
+
     /// The heading of the first column says that the number is one of names.
     fn words(self) -> String {
         let names = match self.names {
             2_000 => "2,000".to_owned(),
             names => names.to_string(),
         };
-        let mark = if self.delay.is_zero() {
-            ""
-        } else {
-            ", API 50 ms"
-        };
-        names + mark
+        let marks = [
+            (self.servers == 1, ", one CoreDNS"),
+            (self.wildcard, ", wildcard"),
+            (!self.delay.is_zero(), ", API 50 ms"),
+            (self.restart, ", restart"),
+        ];
+        let marks = marks.iter().filter(|(is_so, _)| *is_so);
+        marks.fold(names, |words, (_, mark)| words + mark)
     }
 
     fn who(self) -> &'static str {
@@ -166,15 +225,21 @@ impl Case {
         }
     }
 
-    /// Measures for this time.
-    async fn run(self, server: &ApiServer, duration: Duration) -> Outcome {
+    /// Measures for this time; `None` if the observer refuses the rule.
+    async fn run(self, server: &ApiServer, duration: Duration) -> Option<Outcome> {
+        if self.who == Who::Model && self.wildcard {
+            return None;
+        }
         let workdir = Workdir::transient();
         let upstream = rotating().await;
         let northbound = Northbound::start(workdir.path()).await;
-        let names = (0..self.names).map(|number| format!("n{number}.named.test."));
-        let names: Vec<String> = names.collect();
+        let names: Vec<String> = (0..self.names).map(|number| self.name(number)).collect();
+        let rules = match self.wildcard {
+            true => vec!["*.wild.test.".to_owned()],
+            false => names.clone(),
+        };
         let mut networks = Vec::new();
-        for _ in 0..SERVERS {
+        for _ in 0..self.servers {
             networks.push(Network::new(workdir.path()).await.expect("root"));
         }
         let dns: Vec<SocketAddr> = networks.iter().map(CoreDns::address_in).collect();
@@ -182,7 +247,7 @@ impl Case {
         let mut observer = match self.who {
             Who::CoreDnsAlone => Observer::Nothing,
             Who::Model => Observer::model(&workdir, dns[0], &names),
-            Who::Project => Observer::project(&workdir, &dns, &names, server, self.delay).await,
+            Who::Project => Observer::project(&workdir, &dns, &rules, server, self.delay).await,
         };
         let dnstap = match self.who {
             Who::Project => format!(
@@ -202,7 +267,7 @@ impl Case {
             servers.push(CoreDns::start_in(&folder, network).await);
         }
         observer.is_streaming(servers.len()).await;
-        if self.who != Who::CoreDnsAlone {
+        if self.who != Who::CoreDnsAlone && !self.wildcard {
             all_have_addresses(&northbound, self.names).await;
         }
         let before = observer.cost().await;
@@ -213,11 +278,15 @@ impl Case {
             MANY_QUERIES
         };
         let asking = ask_steadily(&dns, &names, a_second, start + duration);
-        let observing = async {
+        let restarting = async {
+            if self.restart {
+                sleep_until(start + duration / 3).await;
+                observer.restart(&workdir).await;
+            }
             sleep_until(start + duration).await;
             (observer.cost().await, observer.memory())
         };
-        let (answers, (after, memory)) = tokio::join!(asking, observing);
+        let (answers, (after, memory)) = tokio::join!(asking, restarting);
         sleep(SETTLED).await;
         let end = Instant::now();
         let figures = Figures::new(
@@ -226,7 +295,7 @@ impl Case {
             end,
         );
         observer.end(server).await;
-        Outcome {
+        Some(Outcome {
             figures,
             cost: Cost {
                 cpu: after.cpu.saturating_sub(before.cpu),
@@ -235,7 +304,7 @@ impl Case {
             },
             memory,
             duration,
-        }
+        })
     }
 
     fn line(self, outcome: &mut Outcome) -> Vec<String> {
@@ -257,10 +326,22 @@ impl Case {
         if self.who == Who::CoreDnsAlone {
             cells.fill("–".to_owned());
         }
+        // The counts of a killed process are gone.
+        if self.restart {
+            cells[4..7].fill("–".to_owned());
+        }
         cells.push(figures.latency.cell(millisecond));
         [self.words(), self.who().to_owned()]
             .into_iter()
             .chain(cells)
+            .collect()
+    }
+
+    fn refused(self) -> Vec<String> {
+        let cells = ["refused"].into_iter().chain(["–"; 8]);
+        [self.words(), self.who().to_owned()]
+            .into_iter()
+            .chain(cells.map(str::to_owned))
             .collect()
     }
 }

@@ -6,8 +6,12 @@ use std::{
     time::Duration,
 };
 
-use kube::{Api, api::DeleteParams};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
 use proto::api::EgressFirewall;
+use serde_json::json;
 use tests::{
     cpu_time,
     kube::ApiServer,
@@ -21,7 +25,7 @@ use crate::{api_link::ApiLink, periodic_resolver};
 
 pub(crate) enum Observer {
     Nothing,
-    Model(Process),
+    Model { process: Process, args: Vec<String> },
     Project(Box<Project>),
 }
 
@@ -50,20 +54,21 @@ impl Observer {
             dns.to_string(),
             names.join(","),
         ];
-        let (program, word) = (env::current_exe().unwrap(), periodic_resolver::WORD);
-        Self::Model(Process::start(workdir.path(), word, &program, words, &[]))
+        Self::Model {
+            process: start_model(workdir, &words),
+            args: words.to_vec(),
+        }
     }
 
     pub(crate) async fn project(
         workdir: &Workdir,
         dns: &[SocketAddr],
-        names: &[String],
+        rules: &[String],
         server: &ApiServer,
         delay: Duration,
     ) -> Self {
         let namespace = server.namespace().await;
-        let allowed: Vec<&str> = names.iter().map(String::as_str).collect();
-        server.allow(&namespace, &allowed).await;
+        allow(server, &namespace, rules).await;
         let servers: Vec<IpAddr> = dns.iter().map(SocketAddr::ip).collect();
         server.make_dns_service(&namespace, &servers).await;
         let link = ApiLink::start(server, delay).await;
@@ -106,6 +111,18 @@ impl Observer {
         }
     }
 
+    /// Kills the program that observes names, and starts it again at once.
+    pub(crate) async fn restart(&mut self, workdir: &Workdir) {
+        match self {
+            Self::Nothing => {}
+            Self::Model { process, args } => {
+                process.kill();
+                *process = start_model(workdir, args);
+            }
+            Self::Project(project) => project.collector.restart().await,
+        }
+    }
+
     pub(crate) async fn cost(&mut self) -> Cost {
         let cpu = self.pids().into_iter().map(cpu_time::of_process).sum();
         let Self::Project(project) = self else {
@@ -133,7 +150,7 @@ impl Observer {
     fn pids(&mut self) -> Vec<u32> {
         match self {
             Self::Nothing => Vec::new(),
-            Self::Model(process) => vec![process.pid()],
+            Self::Model { process, .. } => vec![process.pid()],
             Self::Project(project) => {
                 let Project {
                     collector,
@@ -158,4 +175,27 @@ impl Observer {
         let deleted = firewalls.delete("default", &DeleteParams::default()).await;
         deleted.unwrap();
     }
+}
+
+fn start_model(workdir: &Workdir, args: &[String]) -> Process {
+    let program = env::current_exe().unwrap();
+    Process::start(workdir.path(), periodic_resolver::WORD, &program, args, &[])
+}
+
+/// Makes an EgressFirewall that allows these names.
+async fn allow(server: &ApiServer, namespace: &str, rules: &[String]) {
+    let allowed = rules
+        .iter()
+        .map(|name| json!({ "type": "Allow", "to": { "dnsName": name.trim_end_matches('.') } }));
+    let firewall = serde_json::from_value(json!({
+        "apiVersion": "k8s.ovn.org/v1",
+        "kind": "EgressFirewall",
+        "metadata": { "name": "default" },
+        "spec": { "egress": allowed.collect::<Vec<_>>() },
+    }));
+    let firewalls: Api<EgressFirewall> = Api::namespaced(server.client().await, namespace);
+    let made = firewalls
+        .create(&PostParams::default(), &firewall.unwrap())
+        .await;
+    made.unwrap();
 }

@@ -6,9 +6,8 @@ use tokio::time::timeout;
 
 use super::*;
 
-fn server(text: &str, tcp_only: bool) -> Server {
-    let address = text.parse().unwrap();
-    Server { address, tcp_only }
+fn server(text: &str) -> SocketAddr {
+    text.parse().unwrap()
 }
 
 #[test]
@@ -28,16 +27,14 @@ fn name_servers_are_read_and_malformed_lines_are_named() {
         options ndots:5 timeout:1";
     let (servers, malformed) = parse(text);
     let expected = ["10.96.0.10:53", "[2001:db8::53]:53", "[fe80::1%3]:53"];
-    assert_eq!(servers, expected.map(|text| server(text, false)));
+    assert_eq!(servers, expected.map(server));
     let lines: Vec<_> = malformed.iter().map(|(line, _)| *line).collect();
     assert_eq!(lines, [8, 9, 10]);
     assert_eq!(malformed[0].1, "`dns.example.com` is not an IP address");
-    let text = "nameserver 10.0.0.1\noptions use-vc\noptions ndots:1\n";
-    assert_eq!(parse(text).0, [server("10.0.0.1:53", true)]);
 }
 
 async fn expect(servers: &mut watch::Receiver<Servers>, addresses: &[&str]) {
-    let expected: Vec<_> = addresses.iter().map(|text| server(text, false)).collect();
+    let expected: Vec<_> = addresses.iter().map(|text| server(text)).collect();
     timeout(
         Duration::from_secs(20),
         servers.wait_for(|servers| **servers == *expected),
@@ -87,7 +84,7 @@ async fn file_that_goes_or_is_emptied_leaves_the_servers() {
     assert_eq!(**servers.borrow(), []);
     fs::write(&path, "nameserver 10.0.0.1\n").unwrap();
     file.read(&sender).await;
-    let known = [server("10.0.0.1:53", false)];
+    let known = [server("10.0.0.1:53")];
     assert_eq!(**servers.borrow(), known);
     for bad in ["", "nameserver x\n", "search example.com\n"] {
         fs::write(&path, bad).unwrap();

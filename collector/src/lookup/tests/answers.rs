@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test]
 async fn a_and_aaaa_are_queried_separately_with_edns() {
     let server = good().await;
-    let result = look_up(patient(), &[server.server()]).await;
+    let result = look_up(patient(), &[server.address]).await;
     assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
     assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
     assert_eq!(result.failed(), None);
@@ -35,7 +35,7 @@ async fn a_and_aaaa_are_queried_separately_with_edns() {
 #[tokio::test]
 async fn identifiers_and_ports_cannot_be_foreseen() {
     let server = good().await;
-    let mut resolving = Resolving::start(patient(), &[server.server()]);
+    let mut resolving = Resolving::start(patient(), &[server.address]);
     for _ in 0..50 {
         resolving.look_up("www.example.com", 0).await;
     }
@@ -61,7 +61,7 @@ async fn truncated_answer_is_asked_for_again_over_tcp_and_counts_too() {
         }
     })
     .await;
-    let result = look_up(patient(), &[server.server()]).await;
+    let result = look_up(patient(), &[server.address]).await;
     let expected = [(A.to_owned(), 30), ("192.0.2.2".to_owned(), 20)];
     assert_eq!(found(&result.v4), expected);
     assert_eq!(found(&result.v6), [(AAAA.to_owned(), 20)]);
@@ -101,7 +101,7 @@ async fn replies_with_another_id_question_or_address_are_ignored() {
         say
     })
     .await;
-    let result = look_up(patient(), &[server.server()]).await;
+    let result = look_up(patient(), &[server.address]).await;
     assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
     assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
 }
@@ -121,6 +121,6 @@ async fn answer_that_cannot_be_read_is_a_failure() {
         reply.say()
     })
     .await;
-    let result = look_up(patient(), &[server.server()]).await;
+    let result = look_up(patient(), &[server.address]).await;
     assert_eq!(result.failed(), Some(Failure::BadReply));
 }

@@ -6,7 +6,7 @@ use super::*;
 async fn with_nothing_or_one_known_one_server_is_asked() {
     let servers = [good().await, good().await, good().await];
     for known in [0, 1] {
-        let list: Vec<_> = servers.iter().map(Scripted::server).collect();
+        let list: Vec<_> = servers.iter().map(|it| it.address).collect();
         let mut resolving = Resolving::start(patient(), &list);
         resolving.look_up("www.example.com", known).await;
         resolving.end().await;
@@ -29,7 +29,7 @@ async fn rotating(count: usize) -> Vec<Scripted> {
 #[tokio::test]
 async fn with_more_known_the_union_of_five_servers_counts() {
     let servers = rotating(7).await;
-    let list: Vec<_> = servers.iter().map(Scripted::server).collect();
+    let list: Vec<_> = servers.iter().map(|it| it.address).collect();
     let mut resolving = Resolving::start(patient(), &list);
     let mut seen = BTreeMap::new();
     for _ in 0..20 {
@@ -57,7 +57,7 @@ async fn nxdomain_is_an_answer_and_servfail_is_tried_elsewhere() {
         for _ in 0..servers {
             all.push(saying(code).await);
         }
-        let list: Vec<_> = all.iter().map(Scripted::server).collect();
+        let list: Vec<_> = all.iter().map(|it| it.address).collect();
         assert!(look_up(patient(), &list).await.failed().is_some());
         let asked: usize = all.iter().map(|server| server.asked().len()).sum();
         assert_eq!(asked, expected, "{code} {servers}");
@@ -79,7 +79,7 @@ async fn lost_datagram_is_sent_again() {
         resend: Duration::from_millis(100),
         ..patient()
     };
-    let result = look_up(config, &[server.server()]).await;
+    let result = look_up(config, &[server.address]).await;
     assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
     assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
     assert_eq!(server.asked().len(), 4);
@@ -91,7 +91,7 @@ async fn look_up_ends_in_time_without_any_answer() {
     for _ in 0..3 {
         servers.push(black_hole().await);
     }
-    let list: Vec<_> = servers.iter().map(Scripted::server).collect();
+    let list: Vec<_> = servers.iter().map(|it| it.address).collect();
     let config = hasty();
     let result = look_up(config.clone(), &list).await;
     assert_eq!(result.failed(), Some(Failure::Timeout));
@@ -111,7 +111,7 @@ async fn look_up_ends_in_time_without_any_answer() {
 #[tokio::test]
 async fn look_up_that_is_not_patient_ends_early_without_an_answer() {
     let hole = black_hole().await;
-    let mut resolving = Resolving::start(patient(), &[hole.server()]);
+    let mut resolving = Resolving::start(patient(), &[hole.address]);
     let request = Request {
         is_patient: false,
         ..request("www.example.com", 0)
@@ -133,7 +133,7 @@ async fn without_servers_every_name_fails_until_there_are_some() {
     assert_eq!(result.failed(), Some(Failure::NoServer));
     let server = good().await;
     let servers = resolving.servers.clone();
-    servers.send_replace([server.server()].into());
+    servers.send_replace([server.address].into());
     let mut until = async |failure| {
         while resolving.look_up("www.example.com", 3).await.failed() != failure {}
     };
