@@ -19,6 +19,7 @@ use std::{
 
 use tests::{
     coredns::{CoreDns, free_port},
+    hold::{forward, hold_flag},
     process::Process,
     programs::Program,
     store::Store,
@@ -49,28 +50,6 @@ addAction(RegexRule('^[nr][0-9]+[.]'), LuaAction(function(dq)
 end))
 addAction(AllRule(), SpoofAction('192.0.2.7', {ttl = 300}))
 "#;
-
-/// CoreDNS with two servers: one asks the collector, the other one asks dnsdist.
-const COREFILE: &str = r"
-.:{$DNS_PORT} {
-    bind 127.0.0.1
-    dnstap unix://{$DNSTAP_SOCKET} full
-    forward . HOLD UPSTREAM {
-        policy sequential
-        max_fails 1
-        health_check 0.5s
-    }
-}
-.:PORT {
-    bind 127.0.0.1
-    dnstap unix://{$DNSTAP_SOCKET} full
-    forward . PLAIN UPSTREAM {
-        policy sequential
-        max_fails 1
-        health_check 0.5s
-    }
-}
-";
 
 /// The programs. They end in this order.
 struct Bench {
@@ -136,16 +115,19 @@ impl Bench {
         let wildcards = wildcards.iter().map(String::as_str);
         let wanted = ["known.up.test.", "*.random.up.test."];
         store.allow("team", &wildcards.chain(wanted).collect::<Vec<_>>());
-        let flag = format!("--hold-listen=udp+tcp://{hold}?upstream={upstream}");
+        let flag = hold_flag(hold, upstream);
         let collector = start_collector(&workdir, &store, &[&flag]).await;
         collector
             .counts("egress_collector_hold_listening", &[], 1.0)
             .await;
-        let corefile = COREFILE
-            .replace("HOLD", &hold.to_string())
-            .replace("PLAIN", &plain.to_string())
-            .replace("UPSTREAM", &upstream.to_string())
-            .replace(":PORT", &format!(":{}", port.port()));
+        // One server asks the collector, the other one asks dnsdist.
+        let server = |port: &str, forwarder| {
+            let forward = forward(&[forwarder, upstream]);
+            format!(
+                ".:{port} {{\n    bind 127.0.0.1\n    dnstap unix://{{$DNSTAP_SOCKET}} full\n    {forward}\n}}\n"
+            )
+        };
+        let corefile = server("{$DNS_PORT}", hold) + &server(&port.port().to_string(), plain);
         fs::write(workdir.join("Corefile"), corefile).expect("a Corefile");
         let coredns = CoreDns::start(workdir.path()).await;
         Self {

@@ -39,21 +39,26 @@ const COREFILE: &str = r#".:{$DNS_PORT} {
     template ANY ANY cluster.local {
         rcode NXDOMAIN
     }
-    forward . FORWARD {
-        policy sequential
-        max_fails 1
-        health_check 0.5s
-    }
+    FORWARD
 }
 "#;
+
+/// The lines that make CoreDNS ask these upstreams, in their order, as `egress corefile patch --hold` writes them.
+pub fn forward(upstreams: &[SocketAddr]) -> String {
+    let upstreams: Vec<String> = upstreams.iter().map(ToString::to_string).collect();
+    let options = "policy sequential\n        max_fails 1\n        health_check 0.5s";
+    format!(
+        "forward . {} {{\n        {options}\n    }}",
+        upstreams.join(" ")
+    )
+}
 
 /// Writes the Corefile of a CoreDNS with these upstreams, in their order.
 ///
 /// # Panics
 /// If it cannot be written.
 pub fn write_corefile(workdir: &Workdir, upstreams: &[SocketAddr]) {
-    let upstreams: Vec<String> = upstreams.iter().map(ToString::to_string).collect();
-    let corefile = COREFILE.replace("FORWARD", &upstreams.join(" "));
+    let corefile = COREFILE.replace("FORWARD", &forward(upstreams));
     fs::write(workdir.join("Corefile"), corefile).unwrap();
 }
 

@@ -60,20 +60,22 @@ impl<S: BuildHasher> NameIndex<S> {
     }
 
     pub fn insert(&mut self, name: &DnsName) {
-        let hasher = &self.hasher;
-        let names = match name.is_wildcard() {
-            true => &mut self.wildcard,
-            false => &mut self.exact,
-        };
+        let (names, hasher) = self.part_of_set(name);
         names.insert(name, |name| hash_of(name, hasher));
     }
 
     pub fn remove(&mut self, name: &DnsName) {
+        let (names, hasher) = self.part_of_set(name);
+        names.remove(name, hash_of(name, hasher));
+    }
+
+    /// The part of the set that holds a name, and the hasher.
+    fn part_of_set(&mut self, name: &DnsName) -> (&mut Names, &S) {
         let names = match name.is_wildcard() {
             true => &mut self.wildcard,
             false => &mut self.exact,
         };
-        names.remove(name, hash_of(name, &self.hasher));
+        (names, &self.hasher)
     }
 }
 
@@ -178,6 +180,7 @@ mod tests {
             ("*.example.com.", true),
             ("a.b.example.com.", false),
             ("example.com.", false),
+            ("com.", false),
             (".", false),
         ] {
             assert_eq!(wants(asked), is_wanted, "{asked}");
@@ -185,6 +188,8 @@ mod tests {
         // A dot inside a label is not a label boundary.
         let asked = dns::Name::from_wire(b"\x03www\x0bexample.org\0").unwrap();
         assert!(index.find(&asked).is_none());
+        let asked = dns::Name::from_wire(b"\x03a.b\x07example\x03com\0").unwrap();
+        assert!(index.find(&asked).is_some());
     }
 
     #[test]

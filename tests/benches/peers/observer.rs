@@ -6,12 +6,8 @@ use std::{
     time::Duration,
 };
 
-use kube::{
-    Api,
-    api::{DeleteParams, PostParams},
-};
+use kube::{Api, api::DeleteParams};
 use proto::api::EgressFirewall;
-use serde_json::json;
 use tests::{
     cpu_time,
     kube::ApiServer,
@@ -68,7 +64,8 @@ impl Observer {
         delay: Duration,
     ) -> Self {
         let namespace = server.namespace().await;
-        allow(server, &namespace, rules).await;
+        let allowed: Vec<&str> = rules.iter().map(String::as_str).collect();
+        server.allow(&namespace, &allowed).await;
         let servers: Vec<IpAddr> = dns.iter().map(SocketAddr::ip).collect();
         server.make_dns_service(&namespace, &servers).await;
         let link = ApiLink::start(server, delay).await;
@@ -180,22 +177,4 @@ impl Observer {
 fn start_model(workdir: &Workdir, args: &[String]) -> Process {
     let program = env::current_exe().unwrap();
     Process::start(workdir.path(), periodic_resolver::WORD, &program, args, &[])
-}
-
-/// Makes an EgressFirewall that allows these names.
-async fn allow(server: &ApiServer, namespace: &str, rules: &[String]) {
-    let allowed = rules
-        .iter()
-        .map(|name| json!({ "type": "Allow", "to": { "dnsName": name.trim_end_matches('.') } }));
-    let firewall = serde_json::from_value(json!({
-        "apiVersion": "k8s.ovn.org/v1",
-        "kind": "EgressFirewall",
-        "metadata": { "name": "default" },
-        "spec": { "egress": allowed.collect::<Vec<_>>() },
-    }));
-    let firewalls: Api<EgressFirewall> = Api::namespaced(server.client().await, namespace);
-    let made = firewalls
-        .create(&PostParams::default(), &firewall.unwrap())
-        .await;
-    made.unwrap();
 }

@@ -10,6 +10,7 @@ use hickory_proto::rr::RecordType;
 use tests::{
     coredns::free_port,
     datapath::Pod,
+    hold::{forward, hold_flag},
     network::Network,
     or_skip,
     soak::or_long,
@@ -96,12 +97,8 @@ mod soak {
         let upstream = Scripted::start_at(network.outside(), numbered).await;
         let hold = SocketAddr::new(network.outside(), free_port().port());
         let direct = format!("forward . {}", upstream.address);
-        let options = "policy sequential\n max_fails 1\n health_check 0.5s";
-        let held = format!("forward . {hold} {} {{\n{options}\n}}", upstream.address);
-        let flag = format!(
-            "--hold-listen=udp+tcp://{hold}?upstream={}",
-            upstream.address
-        );
+        let held = forward(&[hold, upstream.address]);
+        let flag = hold_flag(hold, upstream.address);
         let flags = [flag.as_str()];
         let (count, count_without) = or_long((25, 3), (250, 25));
         let domains = [(1, count), (0, count_without)].map(|(hold, count)| {

@@ -128,7 +128,7 @@ fn truncated_answer_is_used_and_the_name_asked_at_once() {
     assert_eq!(
         world.due(),
         ["www.example.com."],
-        "nobody has to ask again for that"
+        "the collector asks, whether or not a client does"
     );
 }
 
