@@ -2,7 +2,6 @@
 //! many names in rules, and on two processors.
 //!
 //! The best of several rounds counts, which reduces the effect of other load. The ratios matter, not the absolute values.
-//! `instructions` limits the work for an event.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -1,13 +1,5 @@
 //! The collector's forwarder beside dnsdist as a plain forwarder in the same place: behind a stock CoreDNS, which asks it first. Both
 //! are asked in turn, so the ratios do not depend on how busy the machine is. The upstream is another dnsdist, which answers by itself.
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "a bench fails loudly and prints its figures"
-)]
 
 use std::{
     env, fs, io,

@@ -3,8 +3,6 @@
 //!
 //! With `UPDATE_GENERATED=1` it replaces the table of `docs/latency.md`. `quick` makes it short.
 
-#![allow(clippy::print_stdout, reason = "a bench prints its figures")]
-
 use std::{env, time::Duration};
 
 use tests::{

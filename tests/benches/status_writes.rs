@@ -1,14 +1,6 @@
 //! A PUT of a wildcard's status: with the chart's definition, whose lists are atomic, and with OpenShift's,
 //! whose lists are list-maps. That one has another API group here, so that one server has both. In each round both are written once, so the
 //! ratio does not depend on how busy the machine is.
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "a bench fails loudly and prints its figures"
-)]
 
 use std::time::Instant;
 

@@ -20,16 +20,6 @@
 //! - [`path_latency`]: the time of each leg from an answer to the first packet.
 //! - [`skip`]: tests that cannot run on this machine.
 
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::print_stderr,
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "a test fails by a panic, and prints what it measured"
-)]
-
 pub mod admin;
 pub mod allowed;
 pub mod bar_chart;

@@ -18,7 +18,6 @@
     reason = "a bench fails loudly and prints its figures"
 )]
 
-mod counting;
 mod figures;
 mod latency;
 mod memory;

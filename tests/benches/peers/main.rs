@@ -3,14 +3,6 @@
 //!
 //! Compare the rows of a table: each figure depends on the machine. With `UPDATE_GENERATED=1` the tables and images of
 //! `docs/alternatives.md` are replaced. The words `readers` and `job` choose a part; `quick` makes it short.
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "a bench fails loudly and prints its figures"
-)]
 
 mod analysis;
 mod api_link;

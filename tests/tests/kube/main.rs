@@ -1,16 +1,6 @@
 //! The store in a Kubernetes cluster, and the programs' other uses of one, on a real API server.
 
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "tests"
-)]
-
 mod chart;
-mod chart_readme;
 mod chart_values;
 mod cluster;
 mod collectors;

@@ -1,14 +1,5 @@
 //! The real programs, with real servers around them; one topic per file. scripts/test builds the tools.
 
-#![allow(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "tests"
-)]
-
 mod alerts;
 mod capture;
 mod corefile;

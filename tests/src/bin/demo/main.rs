@@ -1,15 +1,6 @@
-//! The demo of scripts/demo: the whole path from a DNS answer to an address set or a policy, on this machine, with real servers.
-
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a program for people, which ends at the first thing that does not work"
-)]
+//! The demo of scripts/demo: the whole path from a DNS answer to an address set, on this machine, with real servers.
 
 mod people;
-mod policies;
 mod stage;
 mod tour;
 
@@ -22,18 +13,16 @@ use tokio::{
 };
 
 const USAGE: &str = "\
-usage: scripts/demo [--policies] [--keep]
-  --policies: NetworkPolicies from names, without OVN
+usage: scripts/demo [--keep]
   --keep: run on until Ctrl-C, and say what to try";
 
 // One thread: the servers end with the thread that started them.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let (mut keep, mut policies) = (false, false);
+    let mut keep = false;
     for arg in env::args().skip(1) {
         match arg.as_str() {
             "--keep" => keep = true,
-            "--policies" => policies = true,
             "-h" | "--help" => {
                 println!("{USAGE}");
                 return ExitCode::SUCCESS;
@@ -44,15 +33,12 @@ async fn main() -> ExitCode {
             }
         }
     }
-    let ended = until_end_or_signal(policies, keep);
+    let ended = until_end_or_signal(keep);
     LocalSet::new().run_until(ended).await
 }
 
-async fn until_end_or_signal(policies: bool, keep: bool) -> ExitCode {
-    let mut tour = match policies {
-        true => spawn_local(policies::run(keep)),
-        false => spawn_local(tour::run(keep)),
-    };
+async fn until_end_or_signal(keep: bool) -> ExitCode {
+    let mut tour = spawn_local(tour::run(keep));
     select! {
         ended = &mut tour => {
             if ended.is_ok() {

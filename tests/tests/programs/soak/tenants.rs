@@ -26,7 +26,7 @@ const HONEST: u32 = 200;
 const CAP: u32 = 1_000;
 
 /// A unique number as an address of 198.18.0.0/15, the network for benchmarks (RFC 2544).
-fn address(number: u32) -> Ipv4Addr {
+pub(super) fn address(number: u32) -> Ipv4Addr {
     assert!(number < 1 << 17);
     Ipv4Addr::from_bits(Ipv4Addr::new(198, 18, 0, 0).to_bits() + number)
 }
