@@ -32,11 +32,11 @@ const HEADER: usize = 12;
 /// EDNS record.
 const FURTHEST: usize = HEADER + 255 + 4 + 11 + 4;
 
-/// Identifies a probe by 122 random bits, which no other host can guess.
+/// Identifies a probe by 128 random bits, which no other host can guess.
 pub type Nonce = [u8; 16];
 
 pub fn nonce() -> Nonce {
-    uuid::Uuid::new_v4().into_bytes()
+    rand::random()
 }
 
 /// The start of the padding: what makes it a probe, and which one.

@@ -4,7 +4,7 @@
 use std::{
     cell::RefCell,
     io,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::SocketAddr,
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
@@ -13,12 +13,12 @@ use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt, stream::FuturesUnordered};
 use metrics::counter;
 use proto::dns::{self, Query};
+use socket2::{Domain, Socket, Type};
 use tokio::{
     net::{TcpStream, UdpSocket},
     time::{sleep, timeout},
 };
 use tokio_util::codec::Framed;
-use uuid::Uuid;
 
 use super::{MAX, tcp::framing};
 use crate::lookup::failure_of;
@@ -109,8 +109,8 @@ fn is_refusal(reply: &[u8]) -> bool {
 }
 
 async fn ask(server: SocketAddr, query: &Query, transport: Transport) -> io::Result<Vec<u8>> {
-    // The system's generator, 16 bits of it.
-    let id = Uuid::new_v4().as_u128() as u16;
+    // A generator for secrets, with a seed of the system's.
+    let id = rand::random();
     let message = query.with_id(id);
     let is_reply = |message: &[u8]| query.is_answered_by(id, message);
     match transport {
@@ -124,13 +124,11 @@ async fn ask_udp(
     message: &[u8],
     is_reply: impl Fn(&[u8]) -> bool,
 ) -> io::Result<Vec<u8>> {
-    let local: SocketAddr = match server {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let socket = UdpSocket::bind(local).await?;
-    // The kernel drops datagrams of others, and reports a closed port.
-    socket.connect(server).await?;
+    let kind = Type::DGRAM.nonblocking().cloexec();
+    let socket = Socket::new(Domain::for_address(server), kind, None)?;
+    // The kernel draws a port, drops datagrams of others, and reports a closed port.
+    socket.connect(&server.into())?;
+    let socket = UdpSocket::from_std(socket.into())?;
     socket.send(message).await?;
     loop {
         tokio::select! {

@@ -49,11 +49,13 @@ async fn hundred_names_first_asked_for_within_a_second_are_in_their_sets_within_
 async fn name_with_twenty_new_addresses_a_second_keeps_every_answer() {
     const NAME: &str = "busy.up.test.";
     let count = AtomicU32::new(0);
-    let upstream = Scripted::start(move |asked| match asked.is_v4() {
-        true => asked.ips(&[address(count.fetch_add(1, Relaxed)).into()], 300),
-        false => asked.reply(ResponseCode::NoError),
-    }
-    .say())
+    let upstream = Scripted::start(move |asked| {
+        match asked.is_v4() {
+            true => asked.ips(&[address(count.fetch_add(1, Relaxed)).into()], 300),
+            false => asked.reply(ResponseCode::NoError),
+        }
+        .say()
+    })
     .await;
     let world = World::start(Setup {
         allow: &[NAME],
