@@ -58,31 +58,3 @@ fn a_row_that_is_no_longer_ours_is_not_deleted() {
     assert_eq!(world.settle(), 0);
     assert_eq!(world.model.rows.len(), 2);
 }
-
-#[test]
-fn a_row_that_a_nat_row_refers_to_stays_and_holds_nothing_else_up() {
-    let mut world = World::new();
-    world.store(Event::Synced(vec![
-        object("dns-1", W, &[&["10.0.0.1"]]),
-        object("dns-2", "b.example.", &[&["10.0.0.1"]]),
-    ]));
-    world.settle();
-    world.model.pinned = world.model.rows.keys().copied().collect();
-    world.store(Event::Deleted(key("dns-1")));
-    world.work();
-    world.now += MINUTE;
-    // A change at the same moment is in another transaction.
-    world.store(Event::Applied(object(
-        "dns-2",
-        "b.example.",
-        &[&["10.0.0.2"]],
-    )));
-    world.work();
-    assert_eq!(world.addresses("b.example.", "v4"), ["10.0.0.2"]);
-    world.pass(MINUTE * 10);
-    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
-    assert_eq!(world.sync.refused(), 0, "it is no fault");
-    world.model.pinned.clear();
-    world.pass(MINUTE);
-    assert_eq!(world.model.rows.len(), 2);
-}

@@ -17,8 +17,6 @@ pub(super) struct Model {
     pub(super) rows: BTreeMap<Uuid, ModelRow>,
     pub(super) acls: BTreeMap<Uuid, ModelAcl>,
     pub(super) made: u128,
-    /// The rows of `Address_Set` to which a NAT row refers.
-    pub(super) pinned: BTreeSet<Uuid>,
 }
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -156,11 +154,6 @@ impl Model {
         let names: BTreeSet<_> = next.rows.values().map(|row| &row.name).collect();
         if names.len() != next.rows.len() {
             return refused(None, "constraint violation");
-        }
-        let is_deleted =
-            |uuid: &Uuid| self.rows.contains_key(uuid) && !next.rows.contains_key(uuid);
-        if self.pinned.iter().any(is_deleted) {
-            return refused(None, "referential integrity violation");
         }
         *self = next;
         Outcome::Done(results)

@@ -10,23 +10,18 @@ use std::{
 
 use hickory_proto::rr::RecordType;
 use proto::api::Family;
-use tests::{store::Store, transaction_log, wait::eventually, workdir::Workdir, world::World};
+use tests::{store::Store, transaction_log, workdir::Workdir, world::World};
 use tokio::time::Instant;
 
-/// The times are shorter than in production, so that the demo can show an address leave. The name of the probes is one
-/// that CoreDNS answers by itself.
-pub(crate) const TIMES: [&str; 8] = [
-    "--min-ttl",
-    "2s",
-    "--grace",
-    "2s",
+/// The name of the probes is one that CoreDNS answers by itself.
+const PROBES: [&str; 4] = [
     "--flush-probe",
     "10ms",
     "--flush-name",
     "flush.shop.example",
 ];
 
-pub(crate) const INSPECT: [&str; 2] = ["--inspect", "tcp://127.0.0.1:0"];
+const INSPECT: [&str; 2] = ["--inspect", "tcp://127.0.0.1:0"];
 
 pub(crate) struct Stage {
     pub(crate) world: World,
@@ -41,7 +36,9 @@ impl Stage {
         let mut world = World::start_in(workdir, store, &[]).await;
         // A CoreDNS that answers probes and does not stream would be probed again only after five seconds.
         world.coredns.process().kill();
-        world.restart_asking(&[&TIMES[..], &INSPECT].concat()).await;
+        world
+            .restart_asking(&[&PROBES[..], &INSPECT].concat())
+            .await;
         Self { world }
     }
 
@@ -105,39 +102,6 @@ impl Stage {
             .expect("the database answers");
         rows.iter().flat_map(|row| row.sorted_addresses()).collect()
     }
-
-    /// The path of a file of the demo's.
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.world.workdir.join(name)
-    }
-
-    /// Replaces a record in the zone, with the next serial, and waits until CoreDNS answers it.
-    pub(crate) async fn edit_zone(&self, name: &str, from: &str, to: &str) {
-        let file = self.file("shop.example.zone");
-        let zone = fs::read_to_string(&file).expect("the zone");
-        let (before, after) = zone.split_once("hostmaster ").expect("an SOA record");
-        let (serial, after) = after.split_once(' ').expect("a serial");
-        let serial: u32 = serial.parse().expect("a number");
-        let zone = format!("{before}hostmaster {} {after}", serial + 1).replace(from, to);
-        let new = self.file("shop.example.zone.new");
-        fs::write(&new, zone)
-            .and_then(|()| fs::rename(&new, &file))
-            .expect("the zone is written");
-        let wanted: IpAddr = to.parse().expect("an address");
-        eventually("CoreDNS reads the zone again", async || {
-            let addresses = self
-                .world
-                .coredns
-                .ask(name, RecordType::A)
-                .await
-                .addresses();
-            addresses
-                .contains(&wanted)
-                .then_some(())
-                .ok_or_else(|| format!("{addresses:?}"))
-        })
-        .await;
-    }
 }
 
 /// Prints the heading of the table of [`Stage::look_up`].
@@ -158,12 +122,12 @@ pub(crate) fn heading(text: &str) {
 }
 
 /// A folder with files of a tour.
-pub(crate) fn examples(tour: &str) -> PathBuf {
+fn examples(tour: &str) -> PathBuf {
     let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/examples");
     all.join(tour)
 }
 
-pub(crate) fn copy(from: &Path, to: &Path) {
+fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).expect("the demo's files") {
         let entry = entry.expect("a file of the demo");
         let to = to.join(entry.file_name());

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use hickory_proto::rr::RecordType;
 use proto::api::Family;
-use tests::wait::eventually;
 use tokio::time::{Instant, interval};
 
 use crate::{
@@ -33,7 +32,6 @@ pub(crate) async fn run(keep: bool) {
     exact_names(&stage).await;
     a_wildcard(&stage).await;
     why(&stage).await;
-    an_address_changes(&stage).await;
     a_restart(&mut stage).await;
     egress(&["verify"], &of_writer(&stage), 2).await;
     if keep {
@@ -119,7 +117,7 @@ async fn why(stage: &Stage) {
 }
 
 async fn a_restart(stage: &mut Stage) {
-    heading("6. The collector is killed and starts again");
+    heading("5. The collector is killed and starts again");
     let before = stage.departures();
     stage.world.collector.process().kill();
     println!("  kill -9: the sets are as they were: {}", sizes(stage));
@@ -134,26 +132,6 @@ async fn a_restart(stage: &mut Stage) {
     let departed = stage.departures();
     assert_eq!(departed, before);
     println!("  It runs again. Addresses that left a set meanwhile: 0");
-}
-
-async fn an_address_changes(stage: &Stage) {
-    heading("5. An address changes: the new one comes at once, the old one leaves in time");
-    stage.edit_zone(STATUS, "192.0.2.50", "192.0.2.51").await;
-    stage.look_up(&[(STATUS, STATUS)]).await;
-    let since = Instant::now();
-    eventually("the old address leaves", async || {
-        // Pods continue to look it up.
-        stage.world.coredns.ask(STATUS, RecordType::A).await;
-        let addresses = stage.addresses(STATUS, Family::V4);
-        let texts: Vec<_> = addresses.iter().map(ToString::to_string).collect();
-        let left = texts == ["192.0.2.51"];
-        left.then_some(()).ok_or_else(|| format!("{texts:?}"))
-    })
-    .await;
-    println!(
-        "  192.0.2.50 left {} ms later (TTL and grace are 2 s each here).",
-        since.elapsed().as_millis()
-    );
 }
 
 fn of_writer(stage: &Stage) -> [String; 2] {
