@@ -11,17 +11,17 @@ use std::{
 };
 
 use hickory_proto::{
-    op::{Message, Query, ResponseCode},
-    rr::{Name, RecordType},
+    op::ResponseCode,
+    rr::{Record, RecordType},
 };
 use tokio::{
-    net::UdpSocket,
     sync::watch,
     task::{JoinHandle, JoinSet},
-    time::{Instant, MissedTickBehavior, interval, timeout},
+    time::{Instant, MissedTickBehavior, interval},
 };
 
 use crate::{
+    dns::ask_within,
     soak::or_long,
     upstream::{Asked, Say, Speech, data},
     wait,
@@ -202,37 +202,23 @@ impl Load {
 
 async fn timed(server: SocketAddr, name: &str) -> Result<Duration, String> {
     let began = Instant::now();
-    let mut asked = timeout(ATTEMPT, ask(server, name)).await;
+    let ask = || ask_within(ATTEMPT, server, name, RecordType::A);
+    let mut asked = ask().await;
     for _ in 1..ATTEMPTS {
         if asked.is_err() {
-            asked = timeout(ATTEMPT, ask(server, name)).await;
+            asked = ask().await;
         }
     }
-    let reply = asked.map_err(|_| format!("{name}: no reply"))?;
-    let reply = reply.map_err(|error| format!("{name}: {error}"))?;
+    let reply = asked.map_err(|error| format!("{name}: {error}"))?.message;
     let code = reply.metadata.response_code;
-    let is_forged = |it: &hickory_proto::rr::Record| it.data == data(FORGED);
-    if code != ResponseCode::NoError
+    let question = reply.queries[0].name.to_ascii();
+    let is_forged = |it: &Record| it.data == data(FORGED);
+    if question != name
+        || code != ResponseCode::NoError
         || reply.answers.is_empty()
         || reply.answers.iter().any(is_forged)
     {
-        return Err(format!("{name}: {code} {:?}", reply.answers));
+        return Err(format!("{name}: {question} {code} {:?}", reply.answers));
     }
     Ok(began.elapsed())
-}
-
-async fn ask(server: SocketAddr, name: &str) -> std::io::Result<Message> {
-    let socket = UdpSocket::bind("127.0.0.1:0").await?;
-    socket.connect(server).await?;
-    let name = Name::from_ascii(name).unwrap();
-    let mut query = Message::query();
-    query.metadata.recursion_desired = true;
-    query.add_query(Query::query(name.clone(), RecordType::A));
-    socket.send(&query.to_vec().unwrap()).await?;
-    let mut buffer = vec![0; 65_535];
-    let length = socket.recv(&mut buffer).await?;
-    let reply = Message::from_vec(&buffer[..length]).map_err(std::io::Error::other)?;
-    assert_eq!(reply.metadata.id, query.metadata.id);
-    assert_eq!(reply.queries[0].name, name, "a reply to a wrong question");
-    Ok(reply)
 }
