@@ -5,6 +5,7 @@ use std::{net::IpAddr, time::Duration};
 use proto::api::{DnsName, DnsNameResolverStatus, Family};
 use proto::timestamp::Timestamp;
 
+mod caps;
 mod eviction_order;
 mod found;
 mod limits;

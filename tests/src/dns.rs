@@ -45,39 +45,16 @@ impl Reply {
 /// # Errors
 /// There was no reply in two seconds, or none that matches the question.
 pub async fn ask(server: SocketAddr, name: &str, kind: RecordType) -> io::Result<Reply> {
-    ask_within(ANSWER, server, name, kind).await
-}
-
-/// [`ask`] with another time-out.
-///
-/// # Errors
-/// There was no reply in time.
-pub async fn ask_within(
-    patience: Duration,
-    server: SocketAddr,
-    name: &str,
-    kind: RecordType,
-) -> io::Result<Reply> {
     let socket = UdpSocket::bind("0.0.0.0:0").await?;
     socket.connect(server).await?;
-    exchange(patience, &socket, name, kind).await
+    ask_over(&socket, name, kind).await
 }
 
-/// [`ask`] over a socket that is connected to the server.
+/// [`ask`] over a socket that is connected to the server. Replies to other questions are ignored.
 ///
 /// # Errors
 /// There was no reply in two seconds.
 pub async fn ask_over(socket: &UdpSocket, name: &str, kind: RecordType) -> io::Result<Reply> {
-    exchange(ANSWER, socket, name, kind).await
-}
-
-/// A reply with another identifier may be one to the last user of the port.
-async fn exchange(
-    patience: Duration,
-    socket: &UdpSocket,
-    name: &str,
-    kind: RecordType,
-) -> io::Result<Reply> {
     let name = Name::from_ascii(name).expect("a DNS name");
     let mut query = Message::query();
     query.metadata.recursion_desired = true;
@@ -86,7 +63,7 @@ async fn exchange(
         .send(&query.to_vec().map_err(io::Error::other)?)
         .await?;
     let mut buffer = vec![0; 65_535];
-    let end = Instant::now() + patience;
+    let end = Instant::now() + ANSWER;
     loop {
         let length = timeout_at(end, socket.recv(&mut buffer)).await??;
         let at = Instant::now();

@@ -1,27 +1,28 @@
 //! CoreDNS that asks forwarders first, and queries at a steady rate, of which none may fail.
 
 use std::{
-    fs,
+    collections::HashMap,
+    fs, io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use hickory_proto::{
-    op::ResponseCode,
-    rr::{Record, RecordType},
+    op::{Message, Query, ResponseCode},
+    rr::{Name, Record, RecordType},
 };
 use tokio::{
-    sync::watch,
+    net::UdpSocket,
+    sync::{oneshot, watch},
     task::{JoinHandle, JoinSet},
-    time::{Instant, MissedTickBehavior, interval},
+    time::{Instant, MissedTickBehavior, interval, timeout},
 };
 
 use crate::{
-    dns::ask_within,
     soak::or_long,
     upstream::{Asked, Say, Speech, data},
     wait,
@@ -80,6 +81,9 @@ pub fn numbered(asked: &Asked) -> Vec<Say> {
 /// A resolver asks again after this time, and gives up after twice as long (resolv.conf(5), `timeout` and `attempts`).
 const ATTEMPT: Duration = Duration::from_secs(5);
 const ATTEMPTS: u32 = 2;
+
+/// The sockets of a load: each has an identifier for each query in flight.
+const CLIENTS: usize = 64;
 
 /// The longest time of a query.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -151,13 +155,20 @@ impl Load {
         let sending = tokio::spawn(async move {
             let mut ticks = interval(Duration::from_secs(1) / rate);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+            let (mut clients, mut receiving) = (Vec::new(), JoinSet::new());
+            for _ in 0..CLIENTS {
+                let client = Arc::new(Client::connect(server).await.unwrap());
+                receiving.spawn(Arc::clone(&client).receive());
+                clients.push(client);
+            }
             let (mut queries, mut number) = (JoinSet::new(), 0);
             let mut outcome = Outcome::default();
             while !*is_over.borrow() {
                 ticks.tick().await;
                 let (name, counted) = (name(number), Arc::clone(&counted));
+                let (client, id) = (Arc::clone(&clients[number % CLIENTS]), number / CLIENTS);
                 queries.spawn(async move {
-                    let result = timed(server, &name).await;
+                    let result = timed(&client, id as u16, &name).await;
                     counted.fetch_add(1, Relaxed);
                     result
                 });
@@ -200,16 +211,56 @@ impl Load {
     }
 }
 
-async fn timed(server: SocketAddr, name: &str) -> Result<Duration, String> {
-    let began = Instant::now();
-    let ask = || ask_within(ATTEMPT, server, name, RecordType::A);
-    let mut asked = ask().await;
-    for _ in 1..ATTEMPTS {
-        if asked.is_err() {
-            asked = ask().await;
+/// A socket of many queries: a process has not files enough for one each.
+struct Client {
+    socket: UdpSocket,
+    waiting: Mutex<HashMap<u16, oneshot::Sender<Message>>>,
+}
+
+impl Client {
+    async fn connect(server: SocketAddr) -> io::Result<Self> {
+        let socket = UdpSocket::bind("127.0.0.1:0").await?;
+        socket.connect(server).await?;
+        Ok(Self {
+            socket,
+            waiting: Mutex::default(),
+        })
+    }
+
+    /// Takes replies in, for ever. One that comes too late has no query.
+    async fn receive(self: Arc<Self>) {
+        let mut buffer = vec![0; 65_535];
+        loop {
+            let length = self.socket.recv(&mut buffer).await.unwrap();
+            let reply = Message::from_vec(&buffer[..length]).unwrap();
+            let waiting = self.waiting.lock().unwrap().remove(&reply.metadata.id);
+            if let Some(waiting) = waiting {
+                let _gone = waiting.send(reply);
+            }
         }
     }
-    let reply = asked.map_err(|error| format!("{name}: {error}"))?.message;
+
+    async fn ask(&self, id: u16, name: &str) -> Option<Message> {
+        let (sender, reply) = oneshot::channel();
+        self.waiting.lock().unwrap().insert(id, sender);
+        let mut query = Message::query();
+        query.metadata.id = id;
+        query.metadata.recursion_desired = true;
+        query.add_query(Query::query(Name::from_ascii(name).unwrap(), RecordType::A));
+        self.socket.send(&query.to_vec().unwrap()).await.unwrap();
+        timeout(ATTEMPT, reply).await.ok()?.ok()
+    }
+}
+
+async fn timed(client: &Client, id: u16, name: &str) -> Result<Duration, String> {
+    let began = Instant::now();
+    let mut reply = client.ask(id, name).await;
+    for _ in 1..ATTEMPTS {
+        if reply.is_none() {
+            reply = client.ask(id, name).await;
+        }
+    }
+    let reply = reply.ok_or_else(|| format!("{name}: no reply"))?;
     let code = reply.metadata.response_code;
     let question = reply.queries[0].name.to_ascii();
     let is_forged = |it: &Record| it.data == data(FORGED);
