@@ -31,7 +31,7 @@ impl Stage {
     /// Starts everything in a temporary folder, with copies of the files.
     pub(crate) async fn set() -> Self {
         let workdir = Workdir::transient();
-        copy(&examples("demo"), workdir.path());
+        copy(&examples(), workdir.path());
         let store = Store::new(workdir.join("store"));
         let mut world = World::start_in(workdir, store, &[]).await;
         // A CoreDNS that answers probes and does not stream would be probed again only after five seconds.
@@ -121,10 +121,9 @@ pub(crate) fn heading(text: &str) {
     }
 }
 
-/// A folder with files of a tour.
-fn examples(tour: &str) -> PathBuf {
-    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/examples");
-    all.join(tour)
+/// The folder with the demo's files.
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/examples/demo")
 }
 
 fn copy(from: &Path, to: &Path) {
