@@ -23,9 +23,18 @@ pub mod publish;
 pub mod rules;
 mod run;
 
+use std::process::ExitCode;
+
 use runtime::metrics::Metric;
 
-pub use self::run::run;
+use self::args::{ADMIN, Cli, PREFIX};
+
+/// The program. What is async is compiled where it is called, so it is called here.
+pub fn main() -> ExitCode {
+    let Cli(args) = runtime::args::parse(PREFIX, ADMIN);
+    runtime::telemetry::init_logging(args.common.log_format);
+    runtime::run_program("collector", run::run(*args))
+}
 
 /// The metrics of the program.
 pub const METRICS: &[&[Metric]] = &[

@@ -61,7 +61,7 @@ const OBSERVATIONS: usize = 16 << 20;
 ///
 /// # Errors
 /// A setting that is unusable, an address that cannot be bound, or the first task that fails.
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     args.listen.check(args.common.store == StoreAddress::Kube)?;
     args.sources
         .check(&args.common.store, &args.objects_namespace)?;

@@ -2,16 +2,16 @@
 
 pub(crate) mod connect;
 mod destination;
-mod objects;
+mod requests;
 
 use std::{pin::pin, time::Duration};
 
 use anyhow::bail;
 use clap::Args;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1 as core;
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, PostParams, PropagationPolicy},
+    api::{ApiResource, DeleteParams, DynamicObject, PostParams, PropagationPolicy},
 };
 use proto::api::EgressFirewall;
 use runtime::{UsageError, args::parse_duration, cluster::in_words};
@@ -23,6 +23,7 @@ use tokio::{
 use self::{connect::Connected, destination::Destination};
 use crate::{
     check::{Finding, Report, Topic},
+    objects::Pod,
     output::{self, Format},
     targets::{Access, AccessArgs},
 };
@@ -79,12 +80,13 @@ pub(crate) async fn run(args: TestArgs) -> anyhow::Result<bool> {
         Some(image) => image.clone(),
         None => image_of_collectors(&access).await?,
     };
-    let firewall = objects::firewall(&args.allowed, &args.under_wildcard)?;
+    let firewall = requests::firewall(&args.allowed, &args.under_wildcard)?;
     // From now on Ctrl-C ends the test, and the namespace is deleted.
     let mut interrupts = signal(SignalKind::interrupt())?;
-    let namespaces: Api<Namespace> = Api::all(access.client.clone());
+    let kind = ApiResource::erase::<core::Namespace>(&());
+    let namespaces: Api<DynamicObject> = Api::all_with(access.client.clone(), &kind);
     let created = namespaces
-        .create(&PostParams::default(), &objects::namespace())
+        .create(&PostParams::default(), &requests::namespace()?)
         .await;
     let namespace = created.map_err(|error| cannot("create a namespace", &error))?;
     let namespace = namespace.name_any();
@@ -129,12 +131,14 @@ async fn test(
     let what = "ovn-kubernetes to apply the EgressFirewall";
     wait(until, what, is_applied).await?;
 
-    let pods: Api<Pod> = Api::namespaced(access.client.clone(), namespace);
+    let kind = ApiResource::erase::<core::Pod>(&());
+    let pods: Api<DynamicObject> = Api::namespaced_with(access.client.clone(), namespace, &kind);
     let destinations = [&args.allowed, &args.under_wildcard, &args.denied];
-    let pod = objects::pod(image, &destinations);
+    let pod = requests::pod(image, &destinations)?;
     let created = pods.create(&PostParams::default(), &pod).await;
     created.map_err(|error| cannot("create a pod", &error))?;
-    let has_ended = async || Ok(objects::message(&pods.get(&pod.name_any()).await?));
+    let pods: Api<Pod> = Api::namespaced(access.client.clone(), namespace);
+    let has_ended = async || Ok(requests::message(&pods.get(&pod.name_any()).await?));
     let message = wait(until, "the pod", has_ended).await?;
     let connected: Vec<Connected> = serde_json::from_str(&message)
         .map_err(|_| UsageError(format!("the pod failed: {message}")))?;
@@ -222,8 +226,8 @@ async fn wait<T>(
 
 async fn image_of_collectors(access: &Access) -> Result<String, UsageError> {
     let pods = access.chart_pods().await?.into_iter();
-    let mut containers = pods.filter_map(|pod| pod.spec).flat_map(|it| it.containers);
-    let image = containers.find_map(|container| container.image);
+    let mut containers = pods.flat_map(|pod| pod.spec.containers);
+    let image = containers.next().map(|container| container.image);
     image.ok_or_else(|| UsageError("the pods of the chart have no image: give --image".to_owned()))
 }
 

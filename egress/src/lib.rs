@@ -22,6 +22,7 @@ mod learn;
 mod list;
 mod manual;
 mod nodes;
+mod objects;
 mod output;
 mod pattern;
 mod targets;
@@ -33,15 +34,16 @@ use std::process::ExitCode;
 use runtime::run_program;
 
 use self::{
-    args::{Action, Cli},
+    args::{Action, Cli, PREFIX},
     output::with_progress,
 };
 
 /// The name of the program, and of its field manager.
 const PROGRAM: &str = "egress";
 
-/// Runs one command. Exit status 0: all is well. 1: a fault, or an address that is not there. 2: unknown, or wrong arguments.
-pub fn run(cli: Cli) -> ExitCode {
+/// The program: one command. Exit status 0: all is well. 1: a fault, or an address that is not there. 2: unknown, or wrong arguments.
+pub fn main() -> ExitCode {
+    let cli: Cli = runtime::args::parse(PREFIX, "");
     let mut is_good = true;
     let ended = run_program(PROGRAM, async {
         is_good = match cli.action {

@@ -8,7 +8,6 @@ use anyhow::{Context, anyhow, bail, ensure};
 use clap::Args;
 use futures_util::{StreamExt, stream};
 use hyper::{Method, body::Incoming};
-use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use proto::{
     facts::{Head, LONGEST_CAPTURE, Program, SCHEMA},
@@ -22,6 +21,8 @@ use runtime::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
+
+use crate::objects::Pod;
 
 pub(crate) use self::cluster::{Access, COMPONENT, has_ended, of_chart, root_cause};
 

@@ -27,7 +27,7 @@ mod report;
 mod testing;
 mod writer;
 
-use std::{io, pin::pin};
+use std::{io, pin::pin, process::ExitCode};
 
 use anyhow::Context;
 use axum::Router;
@@ -60,11 +60,16 @@ const PROGRAM: &str = "ovn-writer";
 /// The buffer for events of the store.
 const OBJECTS: usize = 16;
 
+/// The program. What is async is compiled where it is called, so it is called here.
+pub fn main() -> ExitCode {
+    runtime::run_program(PROGRAM, run(runtime::args::parse(PREFIX, ADMIN)))
+}
+
 /// Runs the program until it is told to end.
 ///
 /// # Errors
 /// A store that cannot be opened, an address in use, and any error that ends a task.
-pub async fn run(args: Args) -> anyhow::Result<()> {
+async fn run(args: Args) -> anyhow::Result<()> {
     let policy = args.policy();
     let Args {
         common,

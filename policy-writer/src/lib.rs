@@ -16,7 +16,7 @@ pub mod names;
 pub mod plan;
 pub mod writer;
 
-use std::sync::Arc;
+use std::{process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use axum::Router;
@@ -39,13 +39,18 @@ pub use self::{
 use self::{inspect::Inspector, plan::Planner, writer::Writer};
 
 /// The name of the program, and of its Lease.
-pub const PROGRAM: &str = "policy-writer";
+const PROGRAM: &str = "policy-writer";
+
+/// The program. What is async is compiled where it is called, so it is called here.
+pub fn main() -> ExitCode {
+    runtime::run_program(PROGRAM, run(runtime::args::parse(PREFIX, ADMIN)))
+}
 
 /// Runs the program until it is told to end.
 ///
 /// # Errors
 /// A store that cannot be opened, an address in use, and any error that ends a task.
-pub async fn run(args: Args) -> anyhow::Result<()> {
+async fn run(args: Args) -> anyhow::Result<()> {
     let (options, namespace) = (args.options(), args.namespace());
     let Args {
         common,

@@ -1,10 +1,5 @@
 //! The program `policy-writer`.
 
-use std::process::ExitCode;
-
-use policy_writer::{ADMIN, Args, PREFIX, PROGRAM, run};
-
-fn main() -> ExitCode {
-    let args: Args = runtime::args::parse(PREFIX, ADMIN);
-    runtime::run_program(PROGRAM, run(args))
+fn main() -> std::process::ExitCode {
+    policy_writer::main()
 }

@@ -2,6 +2,7 @@
 
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
+pub(crate) mod decode;
 pub mod dir;
 pub(crate) mod metrics;
 pub(crate) mod names;

@@ -14,13 +14,10 @@ mod pod;
 mod switch;
 mod topology;
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::path::{Path, PathBuf};
 
 use self::{
-    commands::{control, inside, run, socket, start, start_network, vsctl},
+    commands::{control, inside, socket, start, start_network, vsctl},
     pod::LINK,
     switch::Switch,
     topology::{CHASSIS, CLUSTER, GATEWAY, NODE, OUTSIDE, PHYSICAL, ROUTER, port_addresses},
@@ -32,7 +29,14 @@ pub use self::{
     pod::Pod,
     topology::pod_addresses,
 };
-use crate::{northbound::Northbound, ovn, process::Process, skip, wait::eventually};
+use crate::{
+    northbound::Northbound,
+    ovn,
+    ovsdb_server::{OvsdbServer, create},
+    process::Process,
+    skip,
+    wait::eventually,
+};
 
 /// The options of a bridge in user space.
 const IN_USER_SPACE: &str = "datapath_type=netdev";
@@ -46,7 +50,7 @@ pub struct Datapath {
     _vswitchd: Switch,
     /// Holds the switch's network open.
     network: Process,
-    _databases: [Process; 2],
+    _databases: [OvsdbServer; 2],
     folder: PathBuf,
     /// The servers outside of the cluster.
     outside: Pod,
@@ -59,46 +63,24 @@ impl Datapath {
     /// The reason, if this process may not create networks: usually only root may.
     pub async fn start(folder: &Path, northbound: &Northbound) -> Result<Self, String> {
         skip::needs(&["unshare", "--net", "true"])?;
-        let databases = [
-            ("sb", "ovn/ovn-sb.ovsschema"),
-            ("conf", "openvswitch/vswitch.ovsschema"),
-        ]
-        .map(|(name, schema)| start_database(folder, name, &ovn::shared(schema)));
-        eventually("the local database answers", async || {
-            vsctl(folder, &["--no-wait", "init"])
-        })
-        .await;
-        let remote = format!("external_ids:ovn-remote=\"{}\"", socket(folder, "sb"));
-        let system = format!("external_ids:system-id={CHASSIS}");
-        let mappings = format!("external_ids:ovn-bridge-mappings={}", PHYSICAL.join(":"));
-        let settings = [
-            "--no-wait",
-            "set",
-            "Open_vSwitch",
-            ".",
-            &system,
-            &remote,
-            &mappings,
-            "external_ids:ovn-encap-type=geneve",
-            "external_ids:ovn-encap-ip=127.0.0.1",
-            "external_ids:ovn-bridge-datapath-type=netdev",
-            // As in ovn-kubernetes.
-            "external_ids:ovn-monitor-all=true",
-            // A starting ovn-controller clears all flows before it has new ones, unless it waits for them.
-            "external_ids:ovn-ofctrl-wait-before-clear=2000",
-        ];
+        create(folder, "sb", "ovn/ovn-sb.ovsschema");
+        create(folder, "conf", "openvswitch/vswitch.ovsschema");
+        let southbound = OvsdbServer::start(folder, "sb", &[]).await;
+        let local = OvsdbServer::start(folder, "conf", &[]).await;
+        vsctl(folder, "--no-wait init").expect("the local database is begun");
+        // As in ovn-kubernetes, all is monitored. A starting ovn-controller clears all flows before it has new ones, unless it
+        // waits for them.
+        let settings = format!(
+            "--no-wait set Open_vSwitch . external_ids:system-id={CHASSIS} external_ids:ovn-remote=\"{}\" \
+             external_ids:ovn-bridge-mappings={} external_ids:ovn-encap-type=geneve external_ids:ovn-encap-ip=127.0.0.1 \
+             external_ids:ovn-bridge-datapath-type=netdev external_ids:ovn-monitor-all=true \
+             external_ids:ovn-ofctrl-wait-before-clear=2000",
+            southbound.remote(),
+            PHYSICAL.join(":"),
+        );
         vsctl(folder, &settings).expect("the local database is set");
         let [_, bridge] = PHYSICAL;
-        let bridge = [
-            "--no-wait",
-            "add-br",
-            bridge,
-            "--",
-            "set",
-            "Bridge",
-            bridge,
-            IN_USER_SPACE,
-        ];
+        let bridge = format!("--no-wait add-br {bridge} -- set Bridge {bridge} {IN_USER_SPACE}");
         vsctl(folder, &bridge).expect("a bridge to the outside");
         let network = start_network(folder, "switch").await;
         let vswitchd = Switch::start(folder, network.pid());
@@ -107,7 +89,7 @@ impl Datapath {
         topology::create(northbound);
         egress_firewall::create_of_node(northbound);
         eventually("ovn-controller makes its bridge", async || {
-            vsctl(folder, &["br-exists", "br-int"])
+            vsctl(folder, "br-exists br-int")
         })
         .await;
         let (host, outside) = start_outside(folder, network.pid()).await;
@@ -117,7 +99,7 @@ impl Datapath {
             _northd: northd,
             _vswitchd: vswitchd,
             network,
-            _databases: databases,
+            _databases: [southbound, local],
             folder: folder.to_owned(),
             outside,
         })
@@ -157,41 +139,20 @@ impl Datapath {
         let cable = cable(self.network.pid(), name, pod);
         let port = port_addresses(number);
         let [mac, v4, v6] = &port;
-        let ip = |args: &[&str]| inside(pod.pid, "ip", args);
-        ip(&["addr", "add", &format!("{v4}/24"), "dev", LINK]);
-        ip(&["addr", "add", &format!("{v6}/64"), "dev", LINK, "nodad"]);
-        ip(&["link", "set", LINK, "address", mac, "up"]);
+        pod.ip(&format!("addr add {v4}/24 dev {LINK}"));
+        pod.ip(&format!("addr add {v6}/64 dev {LINK} nodad"));
+        pod.ip(&format!("link set {LINK} address {mac} up"));
         for gateway in GATEWAY {
-            ip(&["route", "add", "default", "via", gateway, "dev", LINK]);
+            pod.ip(&format!("route add default via {gateway} dev {LINK}"));
         }
 
         let addresses = port.join(" ");
-        northbound
-            .nbctl(&[
-                "lsp-add",
-                NODE,
-                name,
-                "--",
-                "lsp-set-addresses",
-                name,
-                &addresses,
-                "--",
-                "lsp-set-port-security",
-                name,
-                &addresses,
-            ])
-            .expect("a logical port");
+        let add = ["lsp-add", NODE, name, "--", "lsp-set-addresses", name];
+        let secure = [&addresses, "--", "lsp-set-port-security", name, &addresses];
+        let added = northbound.nbctl(&[&add[..], &secure].concat());
+        added.expect("a logical port");
         let id = format!("external_ids:iface-id={name}");
-        let port = [
-            "add-port",
-            "br-int",
-            &cable,
-            "--",
-            "set",
-            "Interface",
-            &cable,
-            &id,
-        ];
+        let port = format!("add-port br-int {cable} -- set Interface {cable} {id}");
         vsctl(&self.folder, &port).expect("a port");
         eventually(&format!("the port of {name} is up"), async || {
             let up = northbound.nbctl(&["lsp-get-up", name])?;
@@ -207,50 +168,33 @@ async fn start_outside(folder: &Path, switch: u32) -> (Process, Pod) {
     let process = start_network(folder, "outside").await;
     let pod = Pod { pid: process.pid() };
     let cable = cable(switch, "outside", pod);
-    let ip = |args: &[&str]| inside(pod.pid, "ip", args);
     let [v4, v6] = OUTSIDE;
     // Servers listen on addresses of whole networks.
     let any = "echo 1 >/proc/sys/net/ipv6/ip_nonlocal_bind";
     inside(pod.pid, "sh", &["-c", any]);
-    ip(&["link", "set", "lo", "up"]);
-    ip(&["addr", "add", v4, "dev", LINK]);
-    ip(&["addr", "add", v6, "dev", LINK, "nodad"]);
-    ip(&["link", "set", LINK, "up"]);
+    pod.ip("link set lo up");
+    pod.ip(&format!("addr add {v4} dev {LINK}"));
+    pod.ip(&format!("addr add {v6} dev {LINK} nodad"));
+    pod.ip(&format!("link set {LINK} up"));
     for (cluster, router) in CLUSTER.into_iter().zip(ROUTER) {
-        ip(&["route", "add", cluster, "via", router, "dev", LINK]);
+        pod.ip(&format!("route add {cluster} via {router} dev {LINK}"));
     }
     let [_, bridge] = PHYSICAL;
-    vsctl(folder, &["add-port", bridge, &cable]).expect("a port");
+    vsctl(folder, &format!("add-port {bridge} {cable}")).expect("a port");
     (process, pod)
 }
 
 /// Connects a host with the switch's network. Returns the switch's end.
 fn cable(switch: u32, name: &str, pod: Pod) -> String {
-    let (cable, pid) = (format!("veth-{name}"), pod.pid.to_string());
-    let peer = ["type", "veth", "peer", "name", LINK, "netns", &pid];
-    inside(
-        switch,
-        "ip",
-        &[&["link", "add", &cable], &peer[..]].concat(),
-    );
-    inside(switch, "ip", &["link", "set", &cable, "up"]);
+    let (cable, pid) = (format!("veth-{name}"), pod.pid);
+    let host = Pod { pid: switch };
+    host.ip(&format!(
+        "link add {cable} type veth peer name {LINK} netns {pid}"
+    ));
+    host.ip(&format!("link set {cable} up"));
     // There is no hardware to fill in checksums.
     inside(pod.pid, "ethtool", &["-K", LINK, "tx", "off"]);
     cable
-}
-
-fn start_database(folder: &Path, name: &str, schema: &Path) -> Process {
-    let database = folder.join(format!("{name}.db")).display().to_string();
-    let mut tool = Command::new(ovn::program("ovsdb-tool"));
-    run(tool.args(["create", &database]).arg(schema));
-    let args = [
-        database,
-        format!("--remote=p{}", socket(folder, name)),
-        format!("--unixctl={}", control(folder, name)),
-        "--no-chdir".to_owned(),
-    ];
-    let process = format!("ovsdb-server-{name}");
-    start(folder, &process, &ovn::program("ovsdb-server"), &args)
 }
 
 fn start_northd(folder: &Path, northbound: &Northbound) -> Process {

@@ -6,7 +6,7 @@
 //! ends with its value, or with the thread that started it.
 //!
 //! - [`world`]: all of them together; [`workdir`]: their common folder.
-//! - [`programs`], [`coredns`], [`northbound`], [`kube`]: one server each; [`process`]: their common base.
+//! - [`programs`], [`coredns`], [`ovsdb_server`], [`northbound`], [`kube`]: one server each; [`process`]: their common base.
 //! - [`ovnkube`]: rules and sets in ovn-kubernetes' form.
 //! - [`surroundings`]: foreign rows in the northbound database.
 //! - [`datapath`]: OVN and Open vSwitch, for packets; [`ovn`]: their programs.
@@ -39,6 +39,7 @@ pub mod northbound;
 pub mod ovn;
 pub mod ovnkube;
 pub mod ovsdb;
+pub mod ovsdb_server;
 pub mod page;
 pub mod path_latency;
 pub mod pki;

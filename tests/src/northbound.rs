@@ -4,20 +4,24 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     net::IpAddr,
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
 };
 
 use proto::api::Family;
 use serde_json::Value;
 
-use crate::{ovn, process::Process, wait::eventually};
+use crate::{
+    ovn,
+    ovsdb_server::{NORTHBOUND, OvsdbServer, create, run},
+    process::Process,
+};
+
+/// The name of its files.
+const NAME: &str = "nb";
 
 #[derive(Debug)]
-pub struct Northbound {
-    process: Process,
-    folder: PathBuf,
-}
+pub struct Northbound(OvsdbServer);
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Row {
@@ -32,35 +36,27 @@ pub struct Row {
 impl Northbound {
     /// Creates an empty database in the folder and starts its server.
     pub async fn start(folder: &Path) -> Self {
-        create(folder);
-        let process = Self::serve(folder);
-        let server = Self {
-            process,
-            folder: folder.to_owned(),
-        };
-        server.answers().await;
-        server
+        create(folder, NAME, NORTHBOUND);
+        Self(OvsdbServer::start(folder, NAME, &[]).await)
     }
 
-    /// Starts the server of the same database again, after it has ended.
+    /// Starts the server of the same database again.
     pub async fn restart(&mut self) {
-        self.process.kill();
-        self.process = Self::serve(&self.folder);
-        self.answers().await;
+        self.0.restart().await;
     }
 
     /// The remote for `--nb` and `--db`.
     pub fn remote(&self) -> String {
-        remote(&self.folder)
+        self.0.remote()
     }
 
     /// The folder of its files and sockets.
     pub fn folder(&self) -> &Path {
-        &self.folder
+        &self.0.folder
     }
 
     pub fn process(&mut self) -> &mut Process {
-        &mut self.process
+        &mut self.0.process
     }
 
     /// All `Address_Set` rows.
@@ -68,7 +64,7 @@ impl Northbound {
     /// # Errors
     /// The error of `ovn-nbctl`.
     pub fn rows(&self) -> Result<Vec<Row>, String> {
-        rows(&self.folder)
+        rows(&self.0.folder)
     }
 
     /// The rows of a DNS name in a family, of any owner.
@@ -86,33 +82,8 @@ impl Northbound {
     /// # Errors
     /// Its error.
     pub fn nbctl(&self, args: &[&str]) -> Result<String, String> {
-        nbctl(&self.folder, args)
+        nbctl(&self.0.folder, args)
     }
-
-    fn serve(folder: &Path) -> Process {
-        let path = |name: &str| folder.join(name).display().to_string();
-        let args = [
-            path("nb.db"),
-            format!("--remote=p{}", remote(folder)),
-            format!("--unixctl={}", path("nb.ctl")),
-            "--no-chdir".to_owned(),
-        ];
-        let program = ovn::program("ovsdb-server");
-        Process::start(folder, "ovsdb-server", &program, args, &[])
-    }
-
-    async fn answers(&self) {
-        eventually("the northbound database answers", async || self.rows()).await;
-    }
-}
-
-fn create(folder: &Path) {
-    let created = Command::new(ovn::program("ovsdb-tool"))
-        .arg("create")
-        .args([folder.join("nb.db"), ovn::shared("ovn/ovn-nb.ovsschema")])
-        .output()
-        .expect("ovsdb-tool runs");
-    assert!(created.status.success(), "{}", text(&created.stderr));
 }
 
 /// All `Address_Set` rows of the database in a folder.
@@ -133,22 +104,15 @@ pub fn read_rows(output: &str) -> Result<Vec<Row>, String> {
 }
 
 pub(crate) fn nbctl(folder: &Path, args: &[&str]) -> Result<String, String> {
-    let output = Command::new(ovn::program("ovn-nbctl"))
-        .args(["--no-leader-only", "--timeout=30"])
-        .arg(format!("--db={}", remote(folder)))
-        .args(args)
-        .output()
-        .map_err(|error| error.to_string())?;
-    if output.status.success() {
-        Ok(text(&output.stdout))
-    } else {
-        Err(text(&output.stderr))
-    }
+    let mut command = Command::new(ovn::program("ovn-nbctl"));
+    command.args(["--no-leader-only", "--timeout=30"]);
+    command.arg(format!("--db={}", remote(folder)));
+    run(command.args(args)).map(|it| it.trim().to_owned())
 }
 
 /// The remote of the database in a folder, running or not.
 pub fn remote(folder: &Path) -> String {
-    format!("unix:{}", folder.join("nb.sock").display())
+    format!("unix:{}", folder.join(format!("{NAME}.sock")).display())
 }
 
 impl Row {
@@ -236,8 +200,4 @@ pub(crate) fn read_set(value: &Value) -> BTreeSet<String> {
         Value::String(one) => BTreeSet::from([one.clone()]),
         _ => items(&value[1]).iter().map(string).collect(),
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).trim().to_owned()
 }

@@ -64,8 +64,7 @@ pub(crate) fn coredns(facts: &Facts) -> Vec<Finding> {
                 format!("kubectl -n {namespace} describe pod {name}"),
             );
         }
-        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-        let mut images = containers.filter_map(|it| it.image.as_deref());
+        let mut images = pod.spec.containers.iter().map(|it| it.image.as_str());
         if let Some(version) = images.find_map(of_image) {
             versions.entry(version).or_default().push(name);
         }

@@ -1,6 +1,6 @@
 //! The facts that a check gathers. Each topic is a function from these facts to findings.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, Service};
+use k8s_openapi::api::core::v1::ConfigMap;
 use proto::facts::Program;
 use runtime::store::ObjectKey;
 
@@ -9,6 +9,7 @@ use super::{
     seen::Seen,
     workloads::{Settings, Workload},
 };
+use crate::objects::{Event, Pod, Service};
 
 /// A Service of DNS servers, and their pods.
 #[derive(Debug)]

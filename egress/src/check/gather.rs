@@ -2,10 +2,7 @@
 
 pub(crate) mod requests;
 
-use k8s_openapi::api::{
-    apps::v1::{DaemonSet, Deployment},
-    core::v1::{ConfigMap, Event, Pod, Service},
-};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, ResourceExt};
 use runtime::store::ObjectKey;
 use tokio::join;
@@ -20,6 +17,7 @@ use super::{
 };
 use crate::{
     corefile::{CUSTOM, custom_files},
+    objects::{DaemonSet, Deployment, Event, Pod, Service},
     targets::{Access, has_ended, of_chart},
 };
 
@@ -148,10 +146,10 @@ async fn dns_pods(client: &Client, key: &ObjectKey) -> Seen<Option<Vec<Pod>>> {
     let Some(service) = find(api, &key.name).await? else {
         return Ok(None);
     };
-    let selector = service.spec.and_then(|spec| spec.selector);
-    let selector = selector.filter(|selector| !selector.is_empty());
-    let selector =
-        selector.ok_or_else(|| Unseen(format!("Service {key} selects no pods by labels")))?;
+    let selector = service.spec.selector;
+    if selector.is_empty() {
+        return Err(Unseen(format!("Service {key} selects no pods by labels")));
+    }
     let labels: Vec<String> = selector
         .iter()
         .map(|(key, value)| format!("{key}={value}"))

@@ -20,9 +20,8 @@ const EARLY: u64 = 20;
 /// Nothing without a forwarder.
 pub(crate) fn hold(facts: &Facts) -> Vec<Finding> {
     let services = facts.services.as_deref().unwrap_or_default();
-    let specs = services.iter().filter_map(|it| it.spec.as_ref());
-    let own = specs.filter_map(|spec| spec.cluster_ip.as_ref()?.parse().ok());
-    let own: Vec<IpAddr> = own.collect();
+    let own = services.iter().map(|it| it.spec.cluster_ip.parse());
+    let own: Vec<IpAddr> = own.filter_map(Result::ok).collect();
     let asked = streaming::upstreams(facts).map(|all| {
         let asked = all.iter().filter_map(|it| it.parse().ok());
         Vec::from_iter(asked.filter(|it: &SocketAddr| own.contains(&it.ip())))

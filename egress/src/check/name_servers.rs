@@ -3,7 +3,6 @@
 use std::{collections::BTreeSet, net::IpAddr};
 
 use futures_util::{StreamExt, stream};
-use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::{
     Api, Client, ResourceExt,
     api::{ApiResource, DynamicObject, GroupVersionKind},
@@ -19,6 +18,7 @@ use super::{
     seen::Seen,
 };
 use crate::{
+    objects::{Pod, Service},
     output::MOST_NAMED,
     targets::{AT_ONCE, has_ended},
 };
@@ -48,8 +48,7 @@ pub(super) async fn bypassing(client: &Client, services: &[ObjectKey]) -> Seen<V
     for key in services {
         let api = Api::<Service>::namespaced(client.clone(), &key.namespace);
         let service = find(api, &key.name).await?;
-        let ips = service.and_then(|it| it.spec?.cluster_ips);
-        let ips = ips.into_iter().flatten();
+        let ips = service.into_iter().flat_map(|it| it.spec.cluster_ips);
         own.extend(ips.filter_map(|ip| ip.parse::<IpAddr>().ok()));
     }
     let mut namespaces = BTreeSet::new();
@@ -89,10 +88,8 @@ fn has_names(object: &Value) -> bool {
 /// The name servers of a running pod beside the cluster's, as the kubelet finds them (Kubernetes' KEP 504, "Configurable Pod
 /// DNS"). None on the host network, where no rule applies.
 fn other_servers(pod: &Pod, own: &[IpAddr]) -> Vec<String> {
-    let Some(spec) = pod.spec.as_ref().filter(|_| !has_ended(pod)) else {
-        return Vec::new();
-    };
-    if spec.host_network == Some(true) {
+    let spec = &pod.spec;
+    if has_ended(pod) || spec.host_network {
         return Vec::new();
     }
     let policy = spec.dns_policy.as_deref();
@@ -100,8 +97,7 @@ fn other_servers(pod: &Pod, own: &[IpAddr]) -> Vec<String> {
     if policy == Some("Default") {
         servers.push("those of the node".to_owned());
     }
-    let config = spec.dns_config.iter();
-    let given = config.flat_map(|it| it.nameservers.iter().flatten());
+    let given = spec.dns_config.nameservers.iter();
     // `None` has the given servers alone. The others have those of the policy before them.
     let room = MAX_SERVERS - usize::from(policy != Some("None"));
     servers.extend(given.take(room).filter(|text| !is_own(text, own)).cloned());

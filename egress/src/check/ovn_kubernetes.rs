@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod;
-
 use super::{
     facts::Facts,
     report::{Finding, Topic},
 };
+use crate::objects::Pod;
 
 /// The flag by which ovn-kubernetes uses DNSNameResolver objects.
 const FLAG: &str = "--enable-dns-name-resolver";
@@ -44,12 +43,13 @@ impl OvnFlag {
 }
 
 fn has_flag(pod: &Pod) -> bool {
-    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    containers.into_iter().any(|container| {
-        let words = container.command.iter().chain(&container.args).flatten();
-        let mut variables = container.env.iter().flatten();
-        words.into_iter().any(|word| is_on_in(word))
-            || variables.any(|it| it.name == VARIABLE && it.value.as_deref() == Some("true"))
+    pod.spec.containers.iter().any(|container| {
+        let mut words = container.command.iter().chain(&container.args);
+        words.any(|word| is_on_in(word))
+            || container
+                .env
+                .iter()
+                .any(|it| it.name == VARIABLE && it.value.as_deref() == Some("true"))
     })
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Event, Pod, PodCondition};
 use kube::ResourceExt;
 use proto::{facts::Program, text::few};
 
@@ -11,7 +10,11 @@ use super::{
     report::{Finding, Topic},
     workloads::{COMPONENT, INSTANCE, Workload},
 };
-use crate::{output::MOST_NAMED, targets::has_ended};
+use crate::{
+    objects::{Event, Pod, PodCondition},
+    output::MOST_NAMED,
+    targets::has_ended,
+};
 
 pub(crate) const LIST: &str =
     "you need the rights to list pods, Deployments and DaemonSets in the namespace of the chart";
@@ -31,10 +34,7 @@ pub(crate) fn pods_of<'a>(workload: &Workload, pods: &'a [Pod]) -> Vec<&'a Pod> 
 }
 
 fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
-    let mut conditions = pod
-        .status
-        .iter()
-        .flat_map(|it| it.conditions.iter().flatten());
+    let mut conditions = pod.status.conditions.iter();
     conditions.find(|condition| condition.type_ == type_)
 }
 
@@ -53,9 +53,8 @@ fn trouble(pod: &Pod) -> Option<(String, String)> {
         let remedy = "change its nodeSelector, tolerations or resources, or add a node";
         return Some((format!("no node takes it: {message}"), remedy.to_owned()));
     }
-    let statuses = pod.status.iter();
-    let mut statuses = statuses.flat_map(|it| it.container_statuses.iter().flatten());
-    let waiting = statuses.find_map(|it| it.state.as_ref()?.waiting.as_ref());
+    let mut statuses = pod.status.container_statuses.iter();
+    let waiting = statuses.find_map(|it| it.state.waiting.as_ref());
     let reason = waiting.and_then(|it| it.reason.as_deref());
     let message = waiting.and_then(|it| it.message.as_deref());
     let seen = match reason {
@@ -80,12 +79,12 @@ fn trouble(pod: &Pod) -> Option<(String, String)> {
 /// OpenShift.
 fn refusal<'a>(facts: &'a Facts, workload: &Workload) -> Option<(&'a str, String)> {
     let is_own = |event: &&Event| {
-        let name = event.involved_object.name.as_deref().unwrap_or_default();
+        let name = &event.involved_object.name;
         // The name of a ReplicaSet ends with a hash of the template.
         let of_set = name
             .rsplit_once('-')
             .is_some_and(|(front, _)| front == workload.name);
-        (name == workload.name || of_set) && event.reason.as_deref() == Some("FailedCreate")
+        (*name == workload.name || of_set) && event.reason.as_deref() == Some("FailedCreate")
     };
     let events = facts.events.iter().flatten().filter(is_own);
     let latest = events.max_by_key(|event| event.last_timestamp.as_ref().map(|at| at.0));

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt;
 use proto::text::few;
 use runtime::store::ObjectKey;
@@ -13,6 +12,7 @@ use super::{
 };
 use crate::{
     corefile::{self, Imports, KEY, Line, Scope, bypasses, findings, parse},
+    objects::Service,
     output::MOST_NAMED,
 };
 
@@ -24,14 +24,12 @@ pub(crate) struct Endpoints {
 
 impl Endpoints {
     pub(crate) fn of(service: &Service) -> Self {
-        let spec = service.spec.clone().unwrap_or_default();
-        let ip = spec.cluster_ip.unwrap_or_default();
+        let ip = &service.spec.cluster_ip;
         let host = match ip.contains(':') {
             true => format!("[{ip}]"),
-            false => ip,
+            false => ip.clone(),
         };
-        let ports = spec.ports.into_iter().flatten();
-        let all = ports.filter_map(|port| {
+        let all = service.spec.ports.iter().filter_map(|port| {
             let scheme = match port.name.as_deref()? {
                 "dnstap-tls" => "tls",
                 "dnstap-tcp" => "tcp",

@@ -50,9 +50,8 @@ fn pods_that_have_ended_are_no_fault_and_do_not_count() {
         let pods = facts.pods.as_mut().unwrap();
         let mut evicted = pods.clone();
         for pod in &mut evicted {
-            let status = pod.status.as_mut().unwrap();
-            status.phase = Some(phase.to_owned());
-            status.conditions = None;
+            pod.status.phase = Some(phase.to_owned());
+            pod.status.conditions.clear();
         }
         pods.extend(evicted.clone());
         assert_found(pods::pods(&facts), "✓", "2 are ready");
@@ -87,8 +86,7 @@ fn version_of_coredns_that_lacks_what_the_corefile_uses_is_a_fault() {
     let with = |image: &str| {
         let mut facts = well();
         let pods = facts.dns.services[0].pods.as_mut().unwrap();
-        let spec = pods.as_mut().unwrap()[0].spec.as_mut().unwrap();
-        spec.containers[0].image = Some(image.to_owned());
+        pods.as_mut().unwrap()[0].spec.containers[0].image = image.to_owned();
         dns_servers::coredns(&facts)
     };
     assert_found(with("coredns:1.14.7"), "✓", "version 1.14.7");

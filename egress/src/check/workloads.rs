@@ -1,15 +1,10 @@
 //! The Deployments and the DaemonSet of the chart, and what their flags say.
 
-use k8s_openapi::{
-    api::{
-        apps::v1::{DaemonSet, Deployment},
-        core::v1::PodTemplateSpec,
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use proto::facts::Program;
 use runtime::store::ObjectKey;
 
+use crate::objects::{DaemonSet, Deployment, PodSpec};
 pub(crate) use crate::targets::COMPONENT;
 
 /// The label of the chart with the Deployment of a collector's pod.
@@ -22,36 +17,34 @@ pub(crate) struct Workload {
     pub(crate) kind: Program,
     /// The pods that its controller wants.
     pub(crate) replicas: i32,
-    pub(crate) template: PodTemplateSpec,
+    pub(crate) pods: PodSpec,
 }
 
 impl Workload {
     pub(super) fn of_deployment(it: Deployment) -> Option<Self> {
-        let spec = it.spec;
-        let replicas = spec.replicas.unwrap_or(1);
-        Self::of(&it.metadata, spec.template, replicas)
+        let replicas = it.spec.replicas.unwrap_or(1);
+        Self::of(&it.metadata, it.spec.template.spec, replicas)
     }
 
     pub(super) fn of_daemon_set(it: DaemonSet) -> Option<Self> {
-        let wanted = it.status.map_or(0, |it| it.desired_number_scheduled);
-        Self::of(&it.metadata, it.spec.template, wanted)
+        let wanted = it.status.desired_number_scheduled;
+        Self::of(&it.metadata, it.spec.template.spec, wanted)
     }
 
-    fn of(metadata: &ObjectMeta, template: PodTemplateSpec, replicas: i32) -> Option<Self> {
+    fn of(metadata: &ObjectMeta, pods: PodSpec, replicas: i32) -> Option<Self> {
         let component = metadata.labels.as_ref()?.get(COMPONENT)?;
         let mut kinds = Program::ALL.into_iter();
         Some(Self {
             name: metadata.name.clone()?,
             kind: kinds.find(|kind| kind.as_str() == component)?,
             replicas,
-            template,
+            pods,
         })
     }
 
     pub(crate) fn args(&self) -> impl Iterator<Item = &str> {
-        let spec = self.template.spec.iter();
-        let args = spec.flat_map(|spec| spec.containers.iter().flat_map(|it| &it.args));
-        args.flatten().map(String::as_str)
+        let args = self.pods.containers.iter().flat_map(|it| &it.args);
+        args.map(String::as_str)
     }
 
     /// The values of a flag.
@@ -63,19 +56,13 @@ impl Workload {
     }
 
     pub(crate) fn image(&self) -> &str {
-        let spec = self.template.spec.as_ref();
-        let first = spec.and_then(|spec| spec.containers.first());
-        first.and_then(|it| it.image.as_deref()).unwrap_or_default()
+        let first = self.pods.containers.first();
+        first.map_or("", |it| &it.image)
     }
 
     /// Whether its pods mount a folder of their host.
     pub(crate) fn mounts_host(&self) -> bool {
-        let volumes = self
-            .template
-            .spec
-            .iter()
-            .flat_map(|it| it.volumes.iter().flatten());
-        volumes.into_iter().any(|volume| volume.host_path.is_some())
+        self.pods.volumes.iter().any(|it| it.host_path.is_some())
     }
 }
 

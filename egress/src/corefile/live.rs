@@ -9,10 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{ConfigMap, Service},
-};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, PostParams, Preconditions},
@@ -24,6 +21,7 @@ use super::{CUSTOM, KEY, Line, PatchArgs, findings, parse, usage, warn};
 use crate::{
     PROGRAM,
     check::{Endpoints, find, list, wait_for_streams},
+    objects::{Deployment, Service},
     output,
     targets::{Access, COMPONENT},
 };
@@ -134,13 +132,10 @@ async fn forwarders(access: &Access) -> anyhow::Result<Vec<SocketAddr>> {
     let api = Api::<Service>::namespaced(access.client.clone(), &access.namespace);
     let services = seen(list(api, &format!("{COMPONENT}=collector")).await)?;
     let address = |service: &Service| {
-        let spec = service.spec.as_ref()?;
-        let ports = spec.ports.iter().flatten();
-        let port = ports
-            .clone()
-            .find(|it| it.name.as_deref() == Some(HOLD_PORT))?;
-        let ip = spec.cluster_ip.as_ref()?.parse().ok()?;
-        Some(SocketAddr::new(ip, u16::try_from(port.port).ok()?))
+        let mut ports = service.spec.ports.iter();
+        let port = ports.find(|it| it.name.as_deref() == Some(HOLD_PORT))?;
+        let ip = service.spec.cluster_ip.parse().ok()?;
+        Some(SocketAddr::new(ip, port.port))
     };
     let found: Vec<SocketAddr> = services.iter().filter_map(address).collect();
     if found.is_empty() {

@@ -12,7 +12,6 @@ use futures_util::{
     stream::{self, BoxStream},
 };
 use ipnet::IpNet;
-use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, ResourceExt, api::ListParams};
 use proto::{facts::ClientAnswer, timestamp::Timestamp};
 use runtime::{
@@ -26,6 +25,7 @@ use tokio::time::timeout;
 use super::window::Window;
 use crate::{
     PROGRAM,
+    objects::{Node, Pod},
     targets::{Access, has_ended},
 };
 
@@ -112,12 +112,10 @@ impl Clients {
     fn add_pod(&mut self, pod: &Pod) {
         let name: Arc<str> = pod.name_any().into();
         self.remove_pod(&name);
-        let (spec, status) = (pod.spec.as_ref(), pod.status.as_ref());
-        if spec.is_some_and(|it| it.host_network == Some(true)) {
+        if pod.spec.host_network {
             return;
         }
-        let ips = status.and_then(|it| it.pod_ips.as_ref());
-        let ips = ips.into_iter().flatten();
+        let ips = pod.status.pod_ips.iter();
         let ips = ips.filter_map(|it| it.ip.parse::<IpAddr>().ok());
         self.pods.extend(ips.map(|ip| (ip, Arc::clone(&name))));
         // An earlier answer was to another pod that had the address.
@@ -183,15 +181,9 @@ async fn nodes(access: &Access) -> Result<HashSet<IpAddr>, String> {
 
 /// The addresses of a Node: its own, and the first two of its pod networks, which are those of gateways and management ports.
 fn addresses(node: &Node) -> Vec<IpAddr> {
-    let own = node
-        .status
-        .iter()
-        .flat_map(|it| it.addresses.iter().flatten());
+    let own = node.status.addresses.iter();
     let own = own.filter_map(|it| it.address.parse::<IpAddr>().ok());
-    let cidrs = node
-        .spec
-        .iter()
-        .flat_map(|it| it.pod_cidrs.iter().flatten());
+    let cidrs = node.spec.pod_cidrs.iter();
     // JSON, in which all networks are texts.
     let subnets = node.annotations().get(SUBNETS).into_iter();
     let subnets = subnets.flat_map(|json| json.split('"'));

@@ -3,7 +3,6 @@
 use std::{env, error::Error, time::Duration};
 
 use anyhow::{Context, anyhow};
-use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, Config,
     api::ListParams,
@@ -16,6 +15,7 @@ use tokio::time::timeout;
 use tower::timeout::TimeoutLayer;
 
 use super::{AccessArgs, Route, Target, Targets};
+use crate::objects::Pod;
 
 /// The label of the chart with the program of a pod.
 pub(crate) const COMPONENT: &str = "app.kubernetes.io/component";
@@ -126,8 +126,7 @@ pub(crate) fn of_chart() -> String {
 
 /// Whether a pod has ended for good. Evicted pods, and those of a node that was shut down, stay listed.
 pub(crate) fn has_ended(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
-    matches!(phase, Some("Failed" | "Succeeded"))
+    matches!(pod.status.phase.as_deref(), Some("Failed" | "Succeeded"))
 }
 
 /// The last cause of an error, such as that a connection is refused.
@@ -169,10 +168,9 @@ async fn configuration(args: &AccessArgs) -> anyhow::Result<(Config, String)> {
 
 fn target(kind: Program, pod: &Pod, pods: &Api<Pod>, timeout: Duration) -> Target {
     let name = pod.metadata.name.clone().unwrap_or_default();
-    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
     Target {
         kind,
-        place: match node {
+        place: match &pod.spec.node_name {
             Some(node) => format!("{name} on node {node}"),
             None => format!("{name} on no node"),
         },

@@ -40,3 +40,51 @@ fn standby_forgets_what_leader_removed_once_its_time_is_over() {
         assert_eq!(known.state.list().addresses(), left, "{second}");
     }
 }
+
+/// Each name has one address, so its size is 4.
+fn observe_names(known: &mut Known, numbers: std::ops::Range<u16>) {
+    for i in numbers {
+        let name = format!("n{i}.example.com");
+        let answer = answer(&name, &[("1.1.1.1", 300)], f64::from(i) / 10.0);
+        known.state.observe(&answer, &known.limits);
+    }
+}
+
+#[test]
+fn object_beyond_its_size_loses_what_is_necessary_and_one_refused_a_tenth() {
+    let mut known = Known::new("*.example.com");
+    known.limits.object_size = 400;
+    observe_names(&mut known, 0..110);
+    let effect = known.enforce();
+    assert!(effect.urgent);
+    assert_eq!((effect.evicted_addresses, effect.names_gone.len()), (10, 10));
+    let shrunk = Eviction::new(&mut known.state, &known.limits).shrink();
+    assert_eq!(shrunk.names_gone.len(), 10);
+    // From now on its limit is 360. An eighth more is borne until the next write.
+    for (until, is_over) in [(211, false), (212, true)] {
+        observe_names(&mut known, 200..until);
+        let size = known.state.size();
+        assert_eq!(size.is_over_limit(known.state.list(), &known.limits), is_over);
+    }
+    known.enforce();
+    assert_eq!(known.state.list().names().count(), 90);
+}
+
+#[test]
+fn name_with_an_eighth_more_addresses_than_its_limit_loses_the_oldest_at_once() {
+    let mut known = Known::new("www.example.com");
+    known.limits.addresses_per_name = 8;
+    for (i, left) in [1, 2, 3, 4, 5, 6, 7, 8, 9, 8].into_iter().enumerate() {
+        let ip = format!("1.1.1.{i}");
+        let answer = answer("www.example.com", &[(&ip, 300)], i as f64);
+        known.state.observe(&answer, &known.limits);
+        assert_eq!(known.state.list().addresses(), left);
+    }
+}
+
+#[test]
+fn ttl_is_at_most_a_day() {
+    let mut known = Known::new("www.example.com");
+    known.observe("www.example.com", &[("1.1.1.1", u32::MAX)], 0.0);
+    assert_eq!(known.expiries().into_values().next(), Some(at(86_400.0)));
+}

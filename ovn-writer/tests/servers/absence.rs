@@ -5,12 +5,9 @@ mod table;
 use std::{fs, path::PathBuf, process::Command};
 
 use proto::api::Family::V4;
-use tests::{northbound::Row, store::Store};
+use tests::{northbound::Row, ovsdb_server::run, store::Store};
 
-use crate::{
-    harness::{Database, RunningWriter, managed, policy, quick},
-    server::run,
-};
+use crate::harness::{Database, RunningWriter, managed, policy, quick};
 
 const NONE: [&str; 0] = [];
 

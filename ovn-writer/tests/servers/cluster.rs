@@ -2,15 +2,18 @@
 
 use std::process::Command;
 
-use tests::{wait::eventually, workdir::Workdir};
-
-use crate::server::{Server, run, schema, tool};
+use tests::{
+    ovn::shared,
+    ovsdb_server::{NORTHBOUND, OvsdbServer, run, tool},
+    wait::eventually,
+    workdir::Workdir,
+};
 
 const DATABASE: &str = "OVN_Northbound";
 
 /// Servers of one clustered database.
 pub(crate) struct Cluster {
-    pub(crate) servers: Vec<Server>,
+    pub(crate) servers: Vec<OvsdbServer>,
     _workdir: Workdir,
 }
 
@@ -27,7 +30,7 @@ impl Cluster {
             // The servers use local sockets between them, so that ports do not collide.
             let address = |index| format!("unix:{}", path(&format!("s{index}.raft")));
             if index == 0 {
-                let schema = schema().display().to_string();
+                let schema = shared(NORTHBOUND).display().to_string();
                 tool(&["create-cluster", &database, &schema, &address(0)]);
             } else {
                 tool(&[
@@ -38,7 +41,7 @@ impl Cluster {
                     &address(0),
                 ]);
             }
-            servers.push(Server::start(workdir.path(), &name, &[]).await);
+            servers.push(OvsdbServer::start(workdir.path(), &name, &[]).await);
         }
         let cluster = Self {
             servers,
@@ -49,7 +52,7 @@ impl Cluster {
     }
 
     pub(crate) fn remotes(&self) -> String {
-        let remotes: Vec<_> = self.servers.iter().map(Server::remote).collect();
+        let remotes: Vec<_> = self.servers.iter().map(OvsdbServer::remote).collect();
         remotes.join(",")
     }
 

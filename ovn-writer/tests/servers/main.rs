@@ -17,6 +17,5 @@ mod harness;
 mod lead;
 mod raft;
 mod restarts;
-mod server;
 mod soak;
 mod tls;

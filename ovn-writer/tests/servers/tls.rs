@@ -5,13 +5,12 @@ use std::{fs, time::Duration};
 use ovn_writer::address_set::{AddressSet, NORTHBOUND};
 use ovsdb_replica::{Client, ClientOptions, Error, Event, TlsIdentity, TlsOptions, TransportError};
 use tests::{
+    ovsdb_server::{self, OvsdbServer, create},
     pki::{Authority, Side, Validity},
     wait::PATIENCE,
     workdir::Workdir,
 };
 use tokio::time::timeout;
-
-use crate::server::{Server, create};
 
 type Follower = Client<AddressSet>;
 
@@ -28,21 +27,21 @@ fn options(side: &Side) -> TlsOptions {
 
 /// A server that requires certificates and has one.
 struct Secured {
-    _server: Server,
+    _server: OvsdbServer,
     port: u16,
     _workdir: Workdir,
 }
 
 impl Secured {
     async fn start(workdir: Workdir, side: &Side) -> Self {
-        create(workdir.path(), "nb");
+        create(workdir.path(), "nb", ovsdb_server::NORTHBOUND);
         let options = [
             format!("--private-key={}", side.key.display()),
             format!("--certificate={}", side.certificate.display()),
             format!("--ca-cert={}", side.ca.display()),
             "--remote=pssl:0:127.0.0.1".to_owned(),
         ];
-        let server = Server::start(workdir.path(), "nb", &options).await;
+        let server = OvsdbServer::start(workdir.path(), "nb", &options).await;
         let port = server.port().await;
         Self {
             _server: server,

@@ -16,18 +16,18 @@ use std::{
 };
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use futures_util::{Stream, StreamExt};
+use futures_util::{
+    Stream, StreamExt,
+    stream::{self, BoxStream},
+};
 use kube::{
     Api, Client, Resource,
-    api::ListParams,
-    core::{ClusterResourceScope, DeserializeGuard, NamespaceResourceScope},
-    runtime::{
-        WatchStreamExt,
-        watcher::{
-            self,
-            InitialListStrategy::{ListWatch, StreamingList},
-            watcher,
-        },
+    api::{ApiResource, DynamicObject, ListParams},
+    core::{ClusterResourceScope, NamespaceResourceScope},
+    runtime::watcher::{
+        self,
+        InitialListStrategy::{ListWatch, StreamingList},
+        watcher,
     },
 };
 use serde::de::DeserializeOwned;
@@ -36,7 +36,10 @@ use tracing::{info, warn};
 
 use super::{answer, in_words};
 use crate::store::{
-    BadObjects, Event, ObjectKey, Scope, undecodable::Undecodable, watched::Watched,
+    BadObjects, Event, ObjectKey, Scope,
+    decode::{Undecoded, decode},
+    undecodable::Undecodable,
+    watched::Watched,
 };
 
 /// The requested duration of one watch, in seconds: shorter than the silence after which a connection is closed.
@@ -111,17 +114,6 @@ impl<K> Object for K where
 {
 }
 
-/// The requests for the objects of a scope.
-fn api_of<K: Resource<DynamicType = (), Scope: KindScope>>(
-    client: Client,
-    scope: &Scope,
-) -> Api<K> {
-    match scope {
-        Scope::All => Api::all(client),
-        Scope::Namespace(namespace) => K::Scope::api(client, namespace),
-    }
-}
-
 /// All objects of a kind, then their changes, without end, like [`crate::store::Store::watch`]. `labels` is a label
 /// selector. `bad` gets the objects that do not decode.
 pub(crate) fn watch<K: Object>(
@@ -132,6 +124,30 @@ pub(crate) fn watch<K: Object>(
 ) -> impl Stream<Item = Event<K>> + Send + 'static {
     let selected = labels.as_deref().map(|labels| format!("{scope} {labels}"));
     let watched = Watched::new::<K>(selected.unwrap_or_else(|| scope.to_string()), bad);
+    let kind = ApiResource::erase::<K>(&());
+    let api: Api<DynamicObject> = match scope {
+        Scope::Namespace(namespace) if K::Scope::IS_NAMESPACED => {
+            Api::namespaced_with(client, &namespace, &kind)
+        }
+        _ => Api::all_with(client, &kind),
+    };
+    let mut content = Content::new(watched);
+    changes(api, kind, labels).flat_map(move |change| stream::iter(content.events(change)))
+}
+
+/// What a watch of the API server says.
+enum Change {
+    Object(watcher::Event<DynamicObject>),
+    /// It says nothing, for this reason.
+    Lost(String),
+}
+
+/// The changes of objects of any kind: compiled once.
+fn changes(
+    api: Api<DynamicObject>,
+    kind: ApiResource,
+    labels: Option<String>,
+) -> BoxStream<'static, Change> {
     let mut config = watcher::Config {
         label_selector: labels,
         timeout: Some(WATCH_SECONDS),
@@ -139,16 +155,13 @@ pub(crate) fn watch<K: Object>(
         ..watcher::Config::default()
     }
     .streaming_lists();
-    async_stream::stream! {
-        let api: Api<DeserializeGuard<K>> = api_of(client.clone(), &scope);
-        let metadata: Api<K> = api_of(client, &scope);
-        let mut content = Content::new(watched);
+    let changes = async_stream::stream! {
         let (mut failures, mut last_failure) = (0, Instant::now());
+        let mut is_lost = false;
         let newest = AtomicU64::new(0);
         'anew: loop {
-            let changes = watcher(api.clone(), config.clone());
-            let mut changes = pin!(changes.modify(|it| it.meta_mut().managed_fields = None));
-            let mut check = pin!(is_restored(&metadata, &newest, CHECK));
+            let mut changes = pin!(watcher(api.clone(), config.clone()));
+            let mut check = pin!(is_restored(&api, &kind, &newest, CHECK));
             let mut is_listed = false;
             loop {
                 let change = tokio::select! {
@@ -157,7 +170,7 @@ pub(crate) fn watch<K: Object>(
                         if is_restored {
                             continue 'anew;
                         }
-                        check.set(self::is_restored(&metadata, &newest, CHECK));
+                        check.set(self::is_restored(&api, &kind, &newest, CHECK));
                         continue;
                     }
                 };
@@ -166,11 +179,11 @@ pub(crate) fn watch<K: Object>(
                         if !matches!(change, watcher::Event::Init | watcher::Event::InitApply(_)) {
                             failures = 0;
                         }
-                        is_listed |= matches!(change, watcher::Event::InitDone);
-                        newest.fetch_max(version_of(&change), Relaxed);
-                        for event in content.events(change) {
-                            yield event;
+                        if matches!(change, watcher::Event::InitDone) {
+                            (is_listed, is_lost) = (true, false);
                         }
+                        newest.fetch_max(version_of(&change), Relaxed);
+                        yield Change::Object(change);
                         continue;
                     }
                     Err(error) => error,
@@ -180,29 +193,35 @@ pub(crate) fn watch<K: Object>(
                     config.initial_list_strategy = ListWatch;
                     continue 'anew;
                 }
-                check.set(is_restored(&metadata, &newest, CHECK_AFTER_FAILURE));
+                check.set(is_restored(&api, &kind, &newest, CHECK_AFTER_FAILURE));
                 if last_failure.elapsed() > IN_A_ROW {
                     failures = 0;
                 }
                 let wait = WAITS.build().nth(failures.min(10)).unwrap_or_default();
                 (failures, last_failure) = (failures + 1, Instant::now());
-                if failures == FAILURES && let Some(event) = content.lost(reason::<K>(&error)) {
-                    yield event;
+                if failures == FAILURES && !mem::replace(&mut is_lost, true) {
+                    yield Change::Lost(reason(&error, &kind));
                 }
                 sleep(wait).await;
-                if content.state == WatchState::OutOfSync || is_gone(&error) {
+                if is_lost || is_gone(&error) {
                     continue 'anew;
                 }
             }
         }
-    }
+    };
+    changes.boxed()
 }
 
 /// Whether, after a wait, the server's version is below `newest`, which takes it over. Events that come during the request may be
 /// newer than its answer. A list without a version reads the newest state, whichever API server answers and however old
 /// its cache is. Resource versions of one kind are growing numbers: Kubernetes promises it since 1.35, and etcd did so
 /// before.
-async fn is_restored<K: Object>(api: &Api<K>, newest: &AtomicU64, wait: Duration) -> bool {
+async fn is_restored(
+    api: &Api<DynamicObject>,
+    kind: &ApiResource,
+    newest: &AtomicU64,
+    wait: Duration,
+) -> bool {
     sleep(wait).await;
     let before = newest.load(Relaxed);
     let one = ListParams::default().limit(1);
@@ -216,7 +235,7 @@ async fn is_restored<K: Object>(api: &Api<K>, newest: &AtomicU64, wait: Duration
         return false;
     }
     warn!(
-        kind = %K::kind(&()),
+        kind = kind.kind,
         "the cluster went back from version {before} to {version}, as after a restore: listing everything again"
     );
     newest.store(version, Relaxed);
@@ -224,14 +243,14 @@ async fn is_restored<K: Object>(api: &Api<K>, newest: &AtomicU64, wait: Duration
 }
 
 /// The version of the object; 0 if it has none that can be compared.
-fn version_of<K: Resource>(change: &watcher::Event<K>) -> u64 {
+fn version_of(change: &watcher::Event<DynamicObject>) -> u64 {
     let (watcher::Event::Apply(object)
     | watcher::Event::Delete(object)
     | watcher::Event::InitApply(object)) = change
     else {
         return 0;
     };
-    let version = object.meta().resource_version.as_ref();
+    let version = object.metadata.resource_version.as_ref();
     version.and_then(|it| it.parse().ok()).unwrap_or(0)
 }
 
@@ -241,7 +260,7 @@ fn is_gone(error: &watcher::Error) -> bool {
 }
 
 /// Why the content is unknown. A kind that the server does not serve is named by its definition.
-fn reason<K: Object>(error: &watcher::Error) -> String {
+fn reason(error: &watcher::Error, kind: &ApiResource) -> String {
     use watcher::Error::{
         InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
     };
@@ -250,7 +269,7 @@ fn reason<K: Object>(error: &watcher::Error) -> String {
         | WatchStartFailed(kube::Error::Api(status))
             if status.code == 404 =>
         {
-            let (plural, group) = (K::plural(&()), K::group(&()));
+            let ApiResource { plural, group, .. } = kind;
             format!(
                 "the API server does not serve {plural}.{group}: install its CustomResourceDefinition"
             )
@@ -273,8 +292,9 @@ enum WatchState {
 /// The watch's own knowledge of the content. The consumer has the objects.
 struct Content<K> {
     state: WatchState,
-    /// The list in progress.
-    listed: Vec<DeserializeGuard<K>>,
+    /// The list in progress: its objects, and why others do not decode.
+    listed: Vec<K>,
+    listed_faults: BTreeMap<ObjectKey, String>,
     /// Why objects do not decode now.
     faults: BTreeMap<ObjectKey, String>,
     /// The same objects, as last reported.
@@ -287,6 +307,7 @@ impl<K: Object> Content<K> {
         Self {
             state: WatchState::default(),
             listed: Vec::new(),
+            listed_faults: BTreeMap::new(),
             faults: BTreeMap::new(),
             undecodable: Undecodable::default(),
             watched,
@@ -294,34 +315,42 @@ impl<K: Object> Content<K> {
     }
 
     /// Converts a change to events, and keeps track of undecodable objects.
-    fn events(&mut self, change: watcher::Event<DeserializeGuard<K>>) -> Vec<Event<K>> {
+    fn events(&mut self, change: Change) -> Vec<Event<K>> {
+        let change = match change {
+            Change::Object(change) => change,
+            Change::Lost(reason) => return vec![self.lost(reason)],
+        };
         let mut decoded = BTreeSet::new();
         let mut events = Vec::new();
         match change {
             watcher::Event::Init => {
                 self.listed.clear();
+                self.listed_faults.clear();
                 return events;
             }
             watcher::Event::InitApply(object) => {
-                self.listed.push(object);
+                match object_of(object) {
+                    Ok(object) => self.listed.push(object),
+                    Err((key, fault)) => drop(self.listed_faults.insert(key, fault)),
+                }
                 return events;
             }
             watcher::Event::InitDone => {
-                let objects = self.take_list();
-                let keys = objects.iter().map(ObjectKey::of);
+                self.on_listed();
+                let keys = self.listed.iter().map(ObjectKey::of);
                 decoded.extend(keys.filter(|key| self.undecodable.has(key)));
-                events.push(Event::Synced(objects));
+                self.faults = mem::take(&mut self.listed_faults);
+                events.push(Event::Synced(mem::take(&mut self.listed)));
             }
-            watcher::Event::Apply(DeserializeGuard(Ok(object))) => {
-                self.faults.remove(&ObjectKey::of(&object));
-                events.push(Event::Applied(object));
-            }
-            watcher::Event::Apply(DeserializeGuard(Err(invalid))) => {
-                let key = ObjectKey::of_meta(&invalid.metadata);
-                self.faults.insert(key, invalid.error);
-            }
+            watcher::Event::Apply(object) => match object_of(object) {
+                Ok(object) => {
+                    self.faults.remove(&ObjectKey::of(&object));
+                    events.push(Event::Applied(object));
+                }
+                Err((key, fault)) => drop(self.faults.insert(key, fault)),
+            },
             watcher::Event::Delete(object) => {
-                let key = ObjectKey::of(&object);
+                let key = ObjectKey::of_meta(&object.metadata);
                 self.faults.remove(&key);
                 events.push(Event::Deleted(key));
             }
@@ -338,37 +367,35 @@ impl<K: Object> Content<K> {
         events
     }
 
-    /// The objects of the list that decode.
-    fn take_list(&mut self) -> Vec<K> {
-        let mut objects = Vec::new();
-        self.faults.clear();
-        for DeserializeGuard(decoded) in mem::take(&mut self.listed) {
-            match decoded {
-                Ok(object) => objects.push(object),
-                Err(invalid) => {
-                    let key = ObjectKey::of_meta(&invalid.metadata);
-                    self.faults.insert(key, invalid.error);
-                }
-            }
-        }
+    fn on_listed(&mut self) {
+        let objects = self.listed.len();
         if self.state == WatchState::InSync {
             info!(kind = %K::kind(&()), "changes were missed: everything was listed again");
             self.watched.gap();
         } else {
-            info!(kind = %K::kind(&()), objects = objects.len(), "in sync with the cluster");
+            info!(kind = %K::kind(&()), objects, "in sync with the cluster");
         }
         self.state = WatchState::InSync;
-        objects
     }
 
-    fn lost(&mut self, reason: String) -> Option<Event<K>> {
-        if self.state == WatchState::OutOfSync {
-            return None;
-        }
+    fn lost(&mut self, reason: String) -> Event<K> {
         warn!(kind = %K::kind(&()), "lost the watch, objects may be outdated: {reason}");
         self.state = WatchState::OutOfSync;
         self.watched.in_sync(false);
-        Some(Event::OutOfSync(reason))
+        Event::OutOfSync(reason)
+    }
+}
+
+/// The object of a kind, or its key and why it does not decode.
+fn object_of<K: Object>(mut object: DynamicObject) -> Result<K, (ObjectKey, String)> {
+    object.metadata.managed_fields = None;
+    let key = ObjectKey::of_meta(&object.metadata);
+    match serde_json::to_value(object) {
+        Ok(value) => match decode(&value) {
+            Ok((object, _)) => Ok(object),
+            Err(Undecoded { field, error }) => Err((key, format!("`{field}`: {error}"))),
+        },
+        Err(error) => Err((key, error.to_string())),
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use crate::{ovn, process::Process, wait::eventually};
+use crate::{ovn, ovsdb_server::run, process::Process, wait::eventually};
 
 /// A process that holds a network of its own open.
 pub(super) async fn start_network(folder: &Path, name: &str) -> Process {
@@ -48,26 +48,14 @@ pub(super) fn inside(pid: u32, program: &str, args: &[&str]) {
     let pid = pid.to_string();
     let mut command = Command::new("nsenter");
     command.args(["--target", &pid, "--net", "--", program]);
-    run(command.args(args));
+    let done = run(command.args(args));
+    assert!(done.is_ok(), "{command:?}: {done:?}");
 }
 
-pub(super) fn vsctl(folder: &Path, args: &[&str]) -> Result<String, String> {
+/// Runs `ovs-vsctl` with the words of a line.
+pub(super) fn vsctl(folder: &Path, line: &str) -> Result<String, String> {
     let mut command = Command::new(ovn::program("ovs-vsctl"));
     command.arg("--timeout=30");
     command.arg(format!("--db={}", socket(folder, "conf")));
-    said(command.args(args))
-}
-
-fn said(command: &mut Command) -> Result<String, String> {
-    let output = command.output().expect("it runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    match output.status.success() {
-        true => Ok(text(&output.stdout)),
-        false => Err(text(&output.stderr)),
-    }
-}
-
-pub(super) fn run(command: &mut Command) {
-    let said = said(command);
-    assert!(said.is_ok(), "{command:?}: {said:?}");
+    run(command.args(line.split(' ')))
 }

@@ -74,11 +74,7 @@ impl Pod {
 
     /// Makes all addresses of a network local to the pod.
     pub fn owns(self, network: &str) {
-        inside(
-            self.pid,
-            "ip",
-            &["route", "add", "local", network, "dev", LINK],
-        );
+        self.ip(&format!("route add local {network} dev {LINK}"));
     }
 
     /// Connects to an address.
@@ -114,7 +110,7 @@ impl Pod {
     /// # Panics
     /// If it cannot run or fails.
     pub fn run(self, dns: SocketAddr, folder: &Path, program: &Path, args: &[String]) {
-        inside(self.pid, "ip", &["link", "set", "lo", "up"]);
+        self.ip("link set lo up");
         let local = self.enter(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 53)));
         let sockets = local.and_then(|local| Ok((local, self.udp_socket(dns.ip())?)));
         let (local, remote) = sockets.expect("sockets");
@@ -136,6 +132,12 @@ impl Pod {
         command.arg(resolv).arg(program).args(args);
         let output = command.output().expect("nsenter");
         assert!(output.status.success(), "{output:?}");
+    }
+
+    /// Runs `ip` with the words of a line in its network.
+    pub(super) fn ip(self, line: &str) {
+        let words: Vec<_> = line.split(' ').collect();
+        inside(self.pid, "ip", &words);
     }
 
     fn enter<T: Send>(self, call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {

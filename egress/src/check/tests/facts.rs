@@ -21,7 +21,7 @@ pub(super) fn workload(kind: Program, name: &str) -> Workload {
         name: name.to_owned(),
         kind,
         replicas: 1,
-        template: of(json!({ "spec": { "containers": [{ "name": "c", "image": "i:1" }] } })),
+        pods: of(json!({ "containers": [{ "name": "c", "image": "i:1" }] })),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
 };
 
-use similar::TextDiff;
+use diffy::DiffOptions;
 
 use super::super::{
     CUSTOM, KEY, added,
@@ -117,10 +117,13 @@ impl Maps {
             let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
             for key in keys {
                 let [old, new] = [old, new].map(|it| it.get(key).map_or("", String::as_str));
-                let header = format!("{namespace}/{name} {key}");
-                let changes = TextDiff::from_lines(old, new);
-                let mut changes = changes.unified_diff();
-                diff += &changes.header(&header, &header).to_string();
+                if old != new {
+                    let header = format!("{namespace}/{name} {key}");
+                    let mut options = DiffOptions::new();
+                    options.set_original_filename(header.clone());
+                    options.set_modified_filename(header);
+                    diff += &options.create_patch(old, new).to_string();
+                }
             }
         }
         diff

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use anyhow::anyhow;
 use serde_json::{Value, json};
-use serde_path_to_error::Track;
 
 use super::{
-    super::{Kind, ObjectKey, names},
+    super::{
+        Kind, ObjectKey,
+        decode::{Undecoded, decode},
+        names,
+    },
     document::{Document, documents},
     edit::{fill_metadata, set_field},
     file::Content,
@@ -111,13 +114,9 @@ impl<K: Kind> Manifest<K> {
             set_field(value, "", "metadata", Some(json!({})));
         }
         set_field(value, "/metadata", "resourceVersion", None);
-        let (mut unknown, mut track) = (Vec::new(), Track::new());
-        let tracked = serde_path_to_error::Deserializer::new(&*value, &mut track);
-        let decoded = serde_ignored::deserialize(tracked, |field| unknown.push(field.to_string()));
-        let object: K = match decoded {
-            Ok(object) => object,
-            Err(error) => {
-                let field = track.path().to_string();
+        let (object, unknown): (K, _) = match decode(value) {
+            Ok(decoded) => decoded,
+            Err(Undecoded { field, error }) => {
                 let line = line_of(&field.replace('[', ".").replace(']', ""));
                 return self.fail(Some(key), || format!("line {line}: `{field}`: {error}"));
             }

@@ -1,13 +1,13 @@
 //! The objects of the test.
 
 use anyhow::Context;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::core::DynamicObject;
 use proto::api::EgressFirewall;
 use runtime::UsageError;
 use serde_json::{from_value, json};
 
 use super::destination::Destination;
-use crate::PROGRAM;
+use crate::{PROGRAM, objects::Pod};
 
 /// The name of the pod and of its container.
 const NAME: &str = "connect";
@@ -15,16 +15,17 @@ const NAME: &str = "connect";
 /// Where the kubelet reads the last words of a container, which become part of the pod's status.
 const LAST_WORDS: &str = "/dev/termination-log";
 
-pub(super) fn namespace() -> Namespace {
-    let mut namespace = Namespace::default();
-    namespace.metadata.generate_name = Some(format!("{PROGRAM}-test-"));
-    let labels = [
-        ("app.kubernetes.io/managed-by", PROGRAM),
-        ("pod-security.kubernetes.io/enforce", "restricted"),
-    ];
-    let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    namespace.metadata.labels = Some(labels.into());
-    namespace
+pub(super) fn namespace() -> anyhow::Result<DynamicObject> {
+    let namespace = json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {
+            "generateName": format!("{PROGRAM}-test-"),
+            "labels": {
+                "app.kubernetes.io/managed-by": PROGRAM, "pod-security.kubernetes.io/enforce": "restricted",
+            },
+        },
+    });
+    from_value(namespace).context("the namespace")
 }
 
 /// Allows a name and the wildcard of another one, and denies the rest.
@@ -49,11 +50,12 @@ pub(super) fn firewall(
 }
 
 /// The pod that connects. Its rights are those of the `restricted` Pod Security Standard.
-pub(super) fn pod(image: &str, destinations: &[&Destination]) -> Pod {
+pub(super) fn pod(image: &str, destinations: &[&Destination]) -> anyhow::Result<DynamicObject> {
     let mut command = vec![PROGRAM.to_owned(), NAME.to_owned()];
     command.push(format!("--file={LAST_WORDS}"));
     command.extend(destinations.iter().map(ToString::to_string));
     let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": NAME, "labels": {"app.kubernetes.io/managed-by": PROGRAM}},
         "spec": {
             "restartPolicy": "Never",
@@ -74,22 +76,16 @@ pub(super) fn pod(image: &str, destinations: &[&Destination]) -> Pod {
             }],
         },
     });
-    from_value(pod).unwrap_or_default()
+    from_value(pod).context("the pod")
 }
 
 /// The last words of the container, or why it has not ended yet.
 pub(super) fn message(pod: &Pod) -> Result<String, String> {
-    let status = pod.status.as_ref();
-    let containers = status.and_then(|it| it.container_statuses.as_deref());
-    let state = containers
-        .unwrap_or_default()
-        .first()
-        .and_then(|it| it.state.as_ref());
-    let ended = state.and_then(|it| it.terminated.as_ref());
-    if let Some(ended) = ended {
+    let state = pod.status.container_statuses.first().map(|it| &it.state);
+    if let Some(ended) = state.and_then(|it| it.terminated.as_ref()) {
         return Ok(ended.message.clone().unwrap_or_default());
     }
     let waiting = state.and_then(|it| it.waiting.as_ref()?.reason.clone());
-    let phase = status.and_then(|it| it.phase.clone());
+    let phase = pod.status.phase.clone();
     Err(waiting.or(phase).unwrap_or_default())
 }
