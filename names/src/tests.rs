@@ -9,6 +9,7 @@ mod caps;
 mod eviction_order;
 mod found;
 mod limits;
+mod lookup;
 mod model;
 mod properties;
 

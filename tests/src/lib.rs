@@ -4,21 +4,6 @@
 //! Everything here panics if an expected event does not happen: that fails the test. [`world::World`] then shows the
 //! programs' logs. All sockets are unix sockets in a temporary folder or on a free port of 127.0.0.1. Every process
 //! ends with its value, or with the thread that started it.
-//!
-//! - [`world`]: all of them together; [`workdir`]: their common folder.
-//! - [`programs`], [`coredns`], [`ovsdb_server`], [`northbound`], [`kube`]: one server each; [`process`]: their common base.
-//! - [`ovnkube`]: rules and sets in ovn-kubernetes' form.
-//! - [`surroundings`]: foreign rows in the northbound database.
-//! - [`datapath`]: OVN and Open vSwitch, for packets; [`ovn`]: their programs.
-//! - [`network`]: a separate network; [`pki`]: certificates; [`chart`]: the Helm chart.
-//! - [`upstream`]: a scripted DNS server.
-//! - [`dns`], [`store`], [`admin`], [`transaction_log`], [`ovsdb`], [`dnstap`], [`allowed`]:
-//!   clients and checks.
-//! - [`faults`]: what a person is told of a fault; [`hold`]: queries to forwarders.
-//! - [`wait`]: waiting for a condition; [`soak`]: the length of tests.
-//! - [`cpu_wakeup`], [`cpu_time`], [`times`], [`traffic`]: for benches; [`page`], [`bar_chart`]: their results in `docs/`.
-//! - [`path_latency`]: the time of each leg from an answer to the first packet.
-//! - [`skip`]: tests that cannot run on this machine.
 
 pub mod admin;
 pub mod allowed;

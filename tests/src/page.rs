@@ -9,14 +9,11 @@ use std::{
 ///
 /// # Panics
 /// If a line has another number of cells than the heading.
-pub fn table(heading: &[&str], lines: &[Vec<String>]) -> String {
-    let mut text = format!(
-        "|{}|\n{}|\n",
-        heading.join("|"),
-        "|---".repeat(heading.len())
-    );
+pub fn table(heading: &str, lines: &[Vec<String>]) -> String {
+    let columns = heading.split('|').count();
+    let mut text = format!("|{heading}|\n{}|\n", "|---".repeat(columns));
     for line in lines {
-        assert_eq!(line.len(), heading.len(), "{line:?}");
+        assert_eq!(line.len(), columns, "{line:?}");
         text += &format!("|{}|\n", line.join("|"));
     }
     text

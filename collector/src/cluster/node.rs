@@ -4,10 +4,7 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use ipnet::IpNet;
-use k8s_openapi::{
-    api::core::v1::{Node, NodeAddress},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::{api::core::v1 as core, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
 use serde::Deserialize;
 
@@ -22,7 +19,7 @@ const DEFAULT: &str = "default";
 
 /// The networks of a Node's pods, and its own addresses.
 #[derive(Clone, Debug, Deserialize, Resource)]
-#[resource(inherit = Node)]
+#[resource(inherit = core::Node)]
 #[serde(from = "Node")]
 pub(super) struct NodeNetworks {
     /// Name, uid and version alone.
@@ -36,6 +33,35 @@ impl NodeNetworks {
     }
 }
 
+/// The used part of a Node.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Node {
+    metadata: ObjectMeta,
+    spec: Spec,
+    status: Status,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    #[serde(rename = "podCIDRs")]
+    pod_cidrs: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    addresses: Vec<Address>,
+}
+
+#[derive(Deserialize)]
+struct Address {
+    #[serde(rename = "type")]
+    kind: String,
+    address: String,
+}
+
 /// OVN-Kubernetes once wrote one network as a text, and now writes lists.
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -46,14 +72,13 @@ enum Subnets {
 
 impl From<Node> for NodeNetworks {
     fn from(node: Node) -> Self {
-        let spec = node.spec.unwrap_or_default();
-        let mut pods = spec.pod_cidrs.unwrap_or_default();
+        let mut pods = node.spec.pod_cidrs;
         let subnets = node.metadata.annotations.iter().flatten();
         let subnets = subnets.filter(|(key, _)| *key == NODE_SUBNETS);
         pods.extend(subnets.flat_map(|(_, text)| default_subnets(text)));
         let pods = pods.iter().filter_map(|text| text.parse().ok());
-        let addresses = node.status.and_then(|status| status.addresses);
-        let own = addresses.iter().flatten().filter_map(ip).map(IpNet::from);
+        let own = node.status.addresses.iter().filter_map(ip);
+        let own = own.map(IpNet::from);
         Self {
             metadata: ObjectMeta {
                 name: node.metadata.name,
@@ -70,8 +95,8 @@ impl From<Node> for NodeNetworks {
 }
 
 /// The other types of addresses are names; a DNS server may return any address for them.
-fn ip(address: &NodeAddress) -> Option<IpAddr> {
-    let is_ip = matches!(address.type_.as_str(), "InternalIP" | "ExternalIP");
+fn ip(address: &Address) -> Option<IpAddr> {
+    let is_ip = matches!(address.kind.as_str(), "InternalIP" | "ExternalIP");
     is_ip.then(|| address.address.parse().ok()).flatten()
 }
 

@@ -96,7 +96,10 @@ fn early_time_stays_until_the_look_up_or_the_eviction() {
     schedule.reschedule(&www, refresh(at(60_000)));
     schedule.schedule_early(&www, at(10_000));
     schedule.reschedule(&www, refresh(at(90_000)));
-    assert_eq!((schedule.due(&www), schedule.count()), (Some(at(10_000)), 1));
+    assert_eq!(
+        (schedule.due(&www), schedule.count()),
+        (Some(at(10_000)), 1)
+    );
     schedule.discard(&www);
     schedule.reschedule(&www, FORGOTTEN);
     assert_eq!((schedule.next(), schedule.count()), (None, 0));

@@ -110,7 +110,7 @@ impl Comparison {
             std::iter::once((*name).to_owned()).chain(cells).collect()
         };
         let lines: Vec<Vec<String>> = CLIENTS.iter().enumerate().map(line).collect();
-        let table = page::table(&headings, &lines);
+        let table = page::table(&headings.join("|"), &lines);
         println!("{table}");
         if self.0.len() == COLUMNS {
             page::update_table("alternatives.md", &table);

@@ -45,16 +45,6 @@ pub struct SetRow<'a> {
     pub inserted: Option<&'a BTreeSet<IpAddr>>,
 }
 
-impl SetRow<'_> {
-    /// Whether it is the row of this network and family, with the name that rules refer to.
-    pub fn is_of(&self, controller: &str, family: Family) -> bool {
-        let is_family = |identity: &Identity| identity.family == family;
-        self.set.is_well_named()
-            && self.set.identity().is_some_and(is_family)
-            && self.set.controller() == Some(controller)
-    }
-}
-
 /// The start times of states that must last for a while.
 #[derive(Clone, Debug, Default)]
 pub struct Clocks {

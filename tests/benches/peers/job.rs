@@ -170,20 +170,9 @@ pub(crate) async fn run(is_quick: bool) {
             });
         }
     }
-    let heading = [
-        "names",
-        "by",
-        "answer to row, ms",
-        "incomplete answers",
-        "missing for, ms",
-        "stays, s",
-        "API writes/h",
-        "API MB/h",
-        "CPU %",
-        "memory, MB",
-        "DNS, ms",
-    ];
-    let table = table(&heading, &lines);
+    let heading = "names|by|answer to row, ms|incomplete answers|missing for, ms|stays, s|API writes/h|API MB/h|CPU %|\
+                   memory, MB|DNS, ms";
+    let table = table(heading, &lines);
     println!("{table}");
     update_table("alternatives.md", &table);
     update_chart(

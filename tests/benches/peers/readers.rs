@@ -135,14 +135,8 @@ pub(crate) async fn run(is_quick: bool) -> bool {
     drop(awake);
     let alone = measure_answers(&workdir, &mut readers, is_quick).await;
     let lines: Vec<_> = readers.iter_mut().map(|it| it.line(alone)).collect();
-    let heading = [
-        "reader",
-        "million events/s",
-        "CPU seconds a million",
-        "memory, MB",
-        "DNS answers/s",
-    ];
-    let table = table(&heading, &lines);
+    let heading = "reader|million events/s|CPU seconds a million|memory, MB|DNS answers/s";
+    let table = table(heading, &lines);
     println!("{table}\nCoreDNS alone: {alone:.0} answers/s");
     update_table("alternatives.md", &table);
     draw(&readers);

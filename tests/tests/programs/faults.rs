@@ -23,6 +23,9 @@ use crate::inspect::shown;
 /// A name without a fault.
 const NAME: &str = "www.example.com.";
 
+/// The first fault of the table that is none of a name.
+const MISSPELT: &str = "misspelt field";
+
 /// One more than a namespace may have.
 const WILDCARDS: usize = 101;
 
@@ -150,24 +153,13 @@ async fn fault_of_a_name_or_an_object_is_told_with_its_cause() {
     let wildcards: Vec<String> = wildcards.collect();
     let wildcards: Vec<&str> = wildcards.iter().map(String::as_str).collect();
     store.allow("many", &wildcards);
-    for fault in [
-        "NXDOMAIN",
-        "SERVFAIL",
-        "REFUSED",
-        "timeout",
-        "guarded address",
-        "addresses over a cap",
-        "wildcards over a cap",
-        "name that no rule can have",
-        "address in place of a name",
-        "set without a rule",
-    ] {
+    for Fault { fault, .. } in TABLE.iter().take_while(|it| it.fault != MISSPELT) {
         it.tell(fault).await;
     }
     let misspelt = "apiVersion: k8s.ovn.org/v1\nkind: EgressFirewall\nmetadata: {name: default, namespace: shop}\n\
                     spec: {egress: [{type: Allow, to: {dnsname: misspelt.example.com}}]}\n";
     fs::write(store.path().join("misspelt.yaml"), misspelt).unwrap();
-    it.tell("misspelt field").await;
+    it.tell(MISSPELT).await;
     let broken = "apiVersion: k8s.ovn.org/v1\nkind: EgressFirewall\nspec: [";
     fs::write(store.path().join("rules.yaml"), broken).unwrap();
     it.tell("unreadable rule file").await;

@@ -96,6 +96,12 @@ fn faulty(asked: &Asked) -> Vec<Say> {
     said
 }
 
+/// CoreDNS's socket buffer loses queries while it turns to another server. A resolver asks again after 5 s: another fault just then
+/// would be a second one for the same query.
+fn until_next_fault() -> Duration {
+    Duration::from_secs(fastrand::u64(8..20))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_query_fails_and_memory_is_bounded_with_random_faults() {
     let mut pair = Pair::start_with(Scripted::start(faulty).await).await;
@@ -104,7 +110,7 @@ async fn no_query_fails_and_memory_is_bounded_with_random_faults() {
     let mut first = None;
     while Instant::now() < end {
         let collector = &mut pair.collectors[fastrand::usize(0..2)];
-        match fastrand::u8(0..4) {
+        match fastrand::u8(0..or_long(4, 2)) {
             0 => collector.restart().await,
             1 => {
                 collector.process().signal(Signal::STOP);
@@ -113,7 +119,8 @@ async fn no_query_fails_and_memory_is_bounded_with_random_faults() {
             }
             _ => {}
         }
-        load.goes_on(Duration::from_secs(1)).await;
+        load.goes_on(or_long(Duration::from_secs(1), until_next_fault()))
+            .await;
         let memory = pair
             .collectors
             .iter_mut()
