@@ -135,12 +135,8 @@ pub(crate) fn watch<K: Object>(
     changes(api, kind, labels).flat_map(move |change| stream::iter(content.events(change)))
 }
 
-/// What a watch of the API server says.
-enum Change {
-    Object(watcher::Event<DynamicObject>),
-    /// It says nothing, for this reason.
-    Lost(String),
-}
+/// What a watch of the API server says, or why it says nothing.
+type Change = Result<watcher::Event<DynamicObject>, String>;
 
 /// The changes of objects of any kind: compiled once.
 fn changes(
@@ -183,7 +179,7 @@ fn changes(
                             (is_listed, is_lost) = (true, false);
                         }
                         newest.fetch_max(version_of(&change), Relaxed);
-                        yield Change::Object(change);
+                        yield Ok(change);
                         continue;
                     }
                     Err(error) => error,
@@ -200,7 +196,7 @@ fn changes(
                 let wait = WAITS.build().nth(failures.min(10)).unwrap_or_default();
                 (failures, last_failure) = (failures + 1, Instant::now());
                 if failures == FAILURES && !mem::replace(&mut is_lost, true) {
-                    yield Change::Lost(reason(&error, &kind));
+                    yield Err(reason(&error, &kind));
                 }
                 sleep(wait).await;
                 if is_lost || is_gone(&error) {
@@ -317,8 +313,8 @@ impl<K: Object> Content<K> {
     /// Converts a change to events, and keeps track of undecodable objects.
     fn events(&mut self, change: Change) -> Vec<Event<K>> {
         let change = match change {
-            Change::Object(change) => change,
-            Change::Lost(reason) => return vec![self.lost(reason)],
+            Ok(change) => change,
+            Err(reason) => return vec![self.lost(reason)],
         };
         let mut decoded = BTreeSet::new();
         let mut events = Vec::new();
