@@ -2,7 +2,7 @@
 
 pub(crate) mod connect;
 mod destination;
-mod requests;
+mod objects;
 
 use std::{pin::pin, time::Duration};
 
@@ -80,13 +80,13 @@ pub(crate) async fn run(args: TestArgs) -> anyhow::Result<bool> {
         Some(image) => image.clone(),
         None => image_of_collectors(&access).await?,
     };
-    let firewall = requests::firewall(&args.allowed, &args.under_wildcard)?;
+    let firewall = objects::firewall(&args.allowed, &args.under_wildcard)?;
     // From now on Ctrl-C ends the test, and the namespace is deleted.
     let mut interrupts = signal(SignalKind::interrupt())?;
     let kind = ApiResource::erase::<core::Namespace>(&());
     let namespaces: Api<DynamicObject> = Api::all_with(access.client.clone(), &kind);
     let created = namespaces
-        .create(&PostParams::default(), &requests::namespace()?)
+        .create(&PostParams::default(), &objects::namespace()?)
         .await;
     let namespace = created.map_err(|error| cannot("create a namespace", &error))?;
     let namespace = namespace.name_any();
@@ -134,11 +134,11 @@ async fn test(
     let kind = ApiResource::erase::<core::Pod>(&());
     let pods: Api<DynamicObject> = Api::namespaced_with(access.client.clone(), namespace, &kind);
     let destinations = [&args.allowed, &args.under_wildcard, &args.denied];
-    let pod = requests::pod(image, &destinations)?;
+    let pod = objects::pod(image, &destinations)?;
     let created = pods.create(&PostParams::default(), &pod).await;
     created.map_err(|error| cannot("create a pod", &error))?;
     let pods: Api<Pod> = Api::namespaced(access.client.clone(), namespace);
-    let has_ended = async || Ok(requests::message(&pods.get(&pod.name_any()).await?));
+    let has_ended = async || Ok(objects::message(&pods.get(&pod.name_any()).await?));
     let message = wait(until, "the pod", has_ended).await?;
     let connected: Vec<Connected> = serde_json::from_str(&message)
         .map_err(|_| UsageError(format!("the pod failed: {message}")))?;
@@ -226,8 +226,9 @@ async fn wait<T>(
 
 async fn image_of_collectors(access: &Access) -> Result<String, UsageError> {
     let pods = access.chart_pods().await?.into_iter();
-    let mut containers = pods.flat_map(|pod| pod.spec.containers);
-    let image = containers.next().map(|container| container.image);
+    let containers = pods.flat_map(|pod| pod.spec.containers);
+    let mut images = containers.map(|container| container.image);
+    let image = images.find(|image| !image.is_empty());
     image.ok_or_else(|| UsageError("the pods of the chart have no image: give --image".to_owned()))
 }
 

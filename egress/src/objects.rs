@@ -1,4 +1,4 @@
-//! Kubernetes' objects with the fields that are read here. Its complete types take as long to compile as the rest of the program.
+//! Kubernetes' objects, with the fields that `egress` reads. The complete types take as long to compile as the rest of the program.
 //! The names of fields are those of the API (Kubernetes API reference, v1 and apps/v1).
 
 use std::collections::BTreeMap;
@@ -182,32 +182,4 @@ pub(crate) struct ServiceSpec {
 pub(crate) struct ServicePort {
     pub(crate) name: Option<String>,
     pub(crate) port: u16,
-}
-
-#[derive(Clone, Debug, Default, Deserialize, Resource)]
-#[resource(inherit = core::Node)]
-#[serde(default)]
-pub(crate) struct Node {
-    pub(crate) metadata: ObjectMeta,
-    pub(crate) spec: NodeSpec,
-    pub(crate) status: NodeStatus,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct NodeSpec {
-    #[serde(rename = "podCIDRs")]
-    pub(crate) pod_cidrs: Vec<String>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct NodeStatus {
-    pub(crate) addresses: Vec<NodeAddress>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct NodeAddress {
-    pub(crate) address: String,
 }

@@ -3,6 +3,7 @@
 //! kube's client waits as long as the server asks. A request takes at most 10 s. Errors are one line of text; the client's
 //! own log is switched off.
 
+pub mod node;
 mod store;
 mod watch;
 

@@ -6,13 +6,10 @@ use std::{collections::BTreeMap, net::IpAddr};
 use ipnet::IpNet;
 use k8s_openapi::{api::core::v1 as core, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
+use runtime::cluster::node::{NODE_SUBNETS, Node, NodeAddress};
 use serde::Deserialize;
 
 use super::{networks::Purpose, reading::Found};
-
-/// OVN-Kubernetes assigns the nodes' networks itself and may leave `spec.podCIDRs` empty. It writes them as JSON in this
-/// annotation, keyed by the layer 3 network.
-const NODE_SUBNETS: &str = "k8s.ovn.org/node-subnets";
 
 /// The cluster's own layer 3 network. Other networks may reuse addresses of the outside world.
 const DEFAULT: &str = "default";
@@ -31,35 +28,6 @@ impl NodeNetworks {
     pub(super) fn networks(&self) -> Found {
         self.networks.to_vec()
     }
-}
-
-/// The used part of a Node.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Node {
-    metadata: ObjectMeta,
-    spec: Spec,
-    status: Status,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Spec {
-    #[serde(rename = "podCIDRs")]
-    pod_cidrs: Vec<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Status {
-    addresses: Vec<Address>,
-}
-
-#[derive(Deserialize)]
-struct Address {
-    #[serde(rename = "type")]
-    kind: String,
-    address: String,
 }
 
 /// OVN-Kubernetes once wrote one network as a text, and now writes lists.
@@ -95,8 +63,8 @@ impl From<Node> for NodeNetworks {
 }
 
 /// The other types of addresses are names; a DNS server may return any address for them.
-fn ip(address: &Address) -> Option<IpAddr> {
-    let is_ip = matches!(address.kind.as_str(), "InternalIP" | "ExternalIP");
+fn ip(address: &NodeAddress) -> Option<IpAddr> {
+    let is_ip = matches!(address.type_.as_str(), "InternalIP" | "ExternalIP");
     is_ip.then(|| address.address.parse().ok()).flatten()
 }
 

@@ -17,7 +17,10 @@ use proto::{facts::ClientAnswer, timestamp::Timestamp};
 use runtime::{
     UsageError,
     clock::Clock,
-    cluster::Cluster,
+    cluster::{
+        Cluster,
+        node::{NODE_SUBNETS, Node},
+    },
     store::{Event, Scope},
 };
 use tokio::time::timeout;
@@ -25,15 +28,12 @@ use tokio::time::timeout;
 use super::window::Window;
 use crate::{
     PROGRAM,
-    objects::{Node, Pod},
+    objects::Pod,
     targets::{Access, has_ended},
 };
 
 /// The most answers that wait for the address of a new pod: the kubelet reports it after the pod's first query.
 const MOST_WAITING: usize = 10_000;
-
-/// The annotation of ovn-kubernetes with the pod networks of a Node.
-const SUBNETS: &str = "k8s.ovn.org/node-subnets";
 
 /// The clients that count, and what they asked for.
 pub(super) struct Clients {
@@ -185,7 +185,7 @@ fn addresses(node: &Node) -> Vec<IpAddr> {
     let own = own.filter_map(|it| it.address.parse::<IpAddr>().ok());
     let cidrs = node.spec.pod_cidrs.iter();
     // JSON, in which all networks are texts.
-    let subnets = node.annotations().get(SUBNETS).into_iter();
+    let subnets = node.annotations().get(NODE_SUBNETS).into_iter();
     let subnets = subnets.flat_map(|json| json.split('"'));
     let networks = cidrs.map(String::as_str).chain(subnets);
     let networks = networks.filter_map(|it| it.parse::<IpNet>().ok());

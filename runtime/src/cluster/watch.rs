@@ -387,10 +387,8 @@ fn object_of<K: Object>(mut object: DynamicObject) -> Result<K, (ObjectKey, Stri
     object.metadata.managed_fields = None;
     let key = ObjectKey::of_meta(&object.metadata);
     match serde_json::to_value(object) {
-        Ok(value) => match decode(&value) {
-            Ok((object, _)) => Ok(object),
-            Err(Undecoded { field, error }) => Err((key, format!("`{field}`: {error}"))),
-        },
+        Ok(value) => decode(&value, &mut |_| {})
+            .map_err(|Undecoded { field, error }| (key, format!("`{field}`: {error}"))),
         Err(error) => Err((key, error.to_string())),
     }
 }

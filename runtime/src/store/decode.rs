@@ -1,6 +1,7 @@
 //! Objects from JSON. Each kind is compiled for one deserializer.
 
 use serde::de::DeserializeOwned;
+use serde_ignored::Path;
 use serde_json::Value;
 use serde_path_to_error::Track;
 
@@ -12,16 +13,15 @@ pub(crate) struct Undecoded {
     pub(crate) error: serde_json::Error,
 }
 
-/// An object, and the fields that it does not have.
-pub(crate) fn decode<K: DeserializeOwned>(value: &Value) -> Result<(K, Vec<String>), Undecoded> {
-    let (mut unknown, mut track) = (Vec::new(), Track::new());
+/// Decodes an object. `on_unknown` gets the fields that its kind does not have.
+pub(crate) fn decode<K: DeserializeOwned>(
+    value: &Value,
+    on_unknown: &mut dyn FnMut(Path<'_>),
+) -> Result<K, Undecoded> {
+    let mut track = Track::new();
     let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
-    let decoded = serde_ignored::deserialize(tracked, |field| unknown.push(field.to_string()));
-    match decoded {
-        Ok(object) => Ok((object, unknown)),
-        Err(error) => Err(Undecoded {
-            field: track.path().to_string(),
-            error,
-        }),
-    }
+    serde_ignored::deserialize(tracked, on_unknown).map_err(|error| Undecoded {
+        field: track.path().to_string(),
+        error,
+    })
 }

@@ -75,7 +75,7 @@ fn clients_by_network_count_and_others_do_not() {
 #[test]
 fn answers_to_a_node_are_found_and_said() {
     let node: Node = serde_json::from_value(json!({
-        "metadata": { "name": "a", "annotations": { SUBNETS: "{\"default\":[\"10.128.0.0/24\",\"fd01::/64\"]}" } },
+        "metadata": { "name": "a", "annotations": { NODE_SUBNETS: "{\"default\":[\"10.128.0.0/24\",\"fd01::/64\"]}" } },
         "spec": { "podCIDRs": ["10.244.0.0/24"] },
         "status": { "addresses": [
             { "type": "InternalIP", "address": "172.18.0.2" }, { "type": "Hostname", "address": "a" },

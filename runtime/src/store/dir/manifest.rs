@@ -114,8 +114,9 @@ impl<K: Kind> Manifest<K> {
             set_field(value, "", "metadata", Some(json!({})));
         }
         set_field(value, "/metadata", "resourceVersion", None);
-        let (object, unknown): (K, _) = match decode(value) {
-            Ok(decoded) => decoded,
+        let mut unknown = Vec::new();
+        let object: K = match decode(value, &mut |field| unknown.push(field.to_string())) {
+            Ok(object) => object,
             Err(Undecoded { field, error }) => {
                 let line = line_of(&field.replace('[', ".").replace(']', ""));
                 return self.fail(Some(key), || format!("line {line}: `{field}`: {error}"));

@@ -39,10 +39,29 @@ const NAMES: [(&str, &[&str]); 6] = [
 
 const WILDCARD: &str = "*.w.example.com";
 
-const NETWORKS: &str = "192.0.2.0/24 192.0.2.0/30 192.0.2.4/31 192.0.2.1/32 198.51.100.0/24 2001:db8::/64 0.0.0.0/0 ::/0";
+const NETWORKS: [&str; 8] = [
+    "192.0.2.0/24",
+    "192.0.2.0/30",
+    "192.0.2.4/31",
+    "192.0.2.1/32",
+    "198.51.100.0/24",
+    "2001:db8::/64",
+    "0.0.0.0/0",
+    "::/0",
+];
 
 /// Also addresses that no name has.
-const ADDRESSES: &str = "192.0.2.1 192.0.2.2 192.0.2.3 192.0.2.4 192.0.2.5 192.0.2.6 2001:db8::1 2001:db8::4 2001:db8::6";
+const ADDRESSES: [&str; 9] = [
+    "192.0.2.1",
+    "192.0.2.2",
+    "192.0.2.3",
+    "192.0.2.4",
+    "192.0.2.5",
+    "192.0.2.6",
+    "2001:db8::1",
+    "2001:db8::4",
+    "2001:db8::6",
+];
 
 const PORTS: [u16; 2] = [443, 80];
 
@@ -77,9 +96,7 @@ fn random_rule(random: &mut fastrand::Rng) -> Value {
     let to = match random.u8(0..8) {
         0..4 => json!({ "dnsName": random.choice(NAMES).unwrap().0.to_uppercase() }),
         4 => json!({ "dnsName": WILDCARD }),
-        _ => {
-            json!({ "cidrSelector": random.choice(NETWORKS.split(' ').collect::<Vec<_>>()).unwrap() })
-        }
+        _ => json!({ "cidrSelector": random.choice(NETWORKS).unwrap() }),
     };
     let kind = random.choice(["Allow", "Deny"]).unwrap();
     let mut rule = json!({ "type": kind, "to": to });
@@ -112,7 +129,7 @@ fn expected(rules: &Rules, to: SocketAddr) -> bool {
 }
 
 fn destinations() -> impl Iterator<Item = SocketAddr> {
-    ADDRESSES.split(' ').flat_map(|ip| {
+    ADDRESSES.iter().flat_map(|ip| {
         let ip: IpAddr = ip.parse().unwrap();
         PORTS.map(|port| SocketAddr::new(ip, port))
     })
