@@ -6,8 +6,8 @@ use proto::api::{DnsName, DnsNameResolverStatus, Family};
 use proto::timestamp::Timestamp;
 
 mod caps;
+mod conditions;
 mod eviction_order;
-mod found;
 mod limits;
 mod lookup;
 mod model;

@@ -6,7 +6,6 @@
 //! ends with its value, or with the thread that started it.
 
 pub mod admin;
-pub mod allowed;
 pub mod bar_chart;
 pub mod chart;
 pub mod coredns;

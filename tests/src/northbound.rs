@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    net::IpAddr,
     path::Path,
     process::Command,
 };
@@ -94,13 +93,23 @@ pub fn rows(folder: &Path) -> Result<Vec<Row>, String> {
     read_rows(&nbctl(folder, &["--format=json", "list", "Address_Set"])?)
 }
 
-/// Parses the output of `ovn-nbctl --format=json list Address_Set`.
+/// Parses the output of `ovn-nbctl --format=json list Address_Set`: headings, and OVSDB values (RFC 7047, section 5.1).
 ///
 /// # Errors
 /// The output is no JSON.
 pub fn read_rows(output: &str) -> Result<Vec<Row>, String> {
     let table: Value = serde_json::from_str(output).map_err(|error| error.to_string())?;
-    Ok(Table(&table).rows())
+    let headings = items(&table["headings"]);
+    let rows = items(&table["data"]).iter().map(|line| {
+        let column = |name: &str| &line[headings.iter().position(|it| it == name).unwrap_or(0)];
+        Row {
+            uuid: column("_uuid")[1].as_str().unwrap_or_default().to_owned(),
+            name: column("name").as_str().unwrap_or_default().to_owned(),
+            addresses: read_set(column("addresses")),
+            external_ids: read_map(column("external_ids")),
+        }
+    });
+    Ok(rows.collect())
 }
 
 pub(crate) fn nbctl(folder: &Path, args: &[&str]) -> Result<String, String> {
@@ -130,17 +139,6 @@ impl Row {
             .get("k8s.ovn.org/name")
             .map(String::as_str)
     }
-
-    /// The addresses, sorted as numbers.
-    pub fn sorted_addresses(&self) -> Vec<IpAddr> {
-        let mut addresses: Vec<IpAddr> = self
-            .addresses
-            .iter()
-            .map(|text| text.parse().expect("an address"))
-            .collect();
-        addresses.sort();
-        addresses
-    }
 }
 
 impl fmt::Display for Row {
@@ -150,39 +148,8 @@ impl fmt::Display for Row {
     }
 }
 
-/// A table as `--format=json` prints it: headings, and OVSDB values (RFC 7047, section 5.1).
-pub(crate) struct Table<'a>(pub(crate) &'a Value);
-
-impl<'a> Table<'a> {
-    /// The lines, from column name to value. A monitor adds columns of its own before those of the table. For a name in
-    /// both, such as `action`, the first one counts.
-    pub(crate) fn lines(&self) -> Vec<BTreeMap<&'a str, &'a Value>> {
-        let headings = || items(&self.0["headings"]).iter().filter_map(Value::as_str);
-        let lines = items(&self.0["data"]).iter().map(|line| {
-            let columns: Vec<_> = headings().zip(items(line)).collect();
-            columns.into_iter().rev().collect()
-        });
-        lines.collect()
-    }
-
-    fn rows(&self) -> Vec<Row> {
-        let uuid = |value: &Value| value[1].as_str().unwrap_or_default().to_owned();
-        let row = |line: &BTreeMap<&str, &Value>| read_row(uuid(line["_uuid"]), line);
-        self.lines().iter().map(row).collect()
-    }
-}
-
 fn items(list: &Value) -> &[Value] {
     list.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-pub(crate) fn read_row(uuid: String, line: &BTreeMap<&str, &Value>) -> Row {
-    Row {
-        uuid,
-        name: line["name"].as_str().unwrap_or_default().to_owned(),
-        addresses: read_set(line["addresses"]),
-        external_ids: read_map(line["external_ids"]),
-    }
 }
 
 pub(crate) fn read_map(value: &Value) -> BTreeMap<String, String> {

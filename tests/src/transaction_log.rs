@@ -26,8 +26,6 @@ pub struct Update {
     pub comment: Option<String>,
     /// The changed address sets after it; `None` for a deleted row.
     pub rows: BTreeMap<String, Option<Row>>,
-    /// The matches of changed ACLs after it; `None` for a deleted row.
-    pub rules: BTreeMap<String, Option<String>>,
 }
 
 /// The first time at which `address` was in the set of `name`; waits for it if needed.
@@ -88,7 +86,6 @@ pub fn read(folder: &Path) -> Vec<Update> {
                 at: now - ago.unwrap_or_default(),
                 comment: record["_comment"].as_str().map(str::to_owned),
                 rows: sets_in(&record, &mut rows),
-                rules: rules_in(&record),
             }
         })
         .collect()
@@ -135,14 +132,4 @@ fn apply(row: &mut Row, columns: &Value) {
             }
         }
     }
-}
-
-/// If a record has no match for an ACL, the last one stays.
-fn rules_in(record: &Value) -> BTreeMap<String, Option<String>> {
-    let changed = record["ACL"].as_object().into_iter().flatten();
-    let changed = changed.filter_map(|(uuid, columns)| match columns {
-        Value::Null => Some((uuid.clone(), None)),
-        _ => Some((uuid.clone(), Some(columns["match"].as_str()?.to_owned()))),
-    });
-    changed.collect()
 }

@@ -1,16 +1,13 @@
 //! A scripted DNS server, over UDP and TCP on one port: the upstream of a CoreDNS, or a server for the collector's own
 //! look-ups.
 //!
-//! The script is a closure from a query to the data to send, correct or faulty. A test may replace it while the server
-//! runs. The first queries are recorded, with their transport and their time.
+//! The script is a closure from a query to the data to send, correct or faulty. The first queries are recorded, with
+//! their transport.
 
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
 };
 
 use hickory_proto::{
@@ -21,7 +18,6 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, UdpSocket},
     task::JoinSet,
-    time::Instant,
 };
 
 /// As many queries are recorded: more than any test asks for, but those that ask for an hour.
@@ -36,7 +32,6 @@ pub struct Asked {
     pub tcp: bool,
     /// The client's address.
     pub from: SocketAddr,
-    pub at: Instant,
 }
 
 impl Asked {
@@ -136,9 +131,8 @@ impl Speech for Message {
 type Script = dyn Fn(&Asked) -> Vec<Say> + Send + Sync;
 
 struct Shared {
-    script: Mutex<Arc<Script>>,
+    script: Box<Script>,
     asked: Mutex<Vec<Asked>>,
-    connections: AtomicUsize,
 }
 
 /// It runs until it is dropped.
@@ -162,9 +156,8 @@ impl Scripted {
     ) -> Self {
         let (udp, listener) = bind(host).await;
         let shared = Arc::new(Shared {
-            script: Mutex::new(Arc::new(script)),
+            script: Box::new(script),
             asked: Mutex::default(),
-            connections: AtomicUsize::new(0),
         });
         let address = udp.local_addr().expect("its address");
         let mut tasks = JoinSet::new();
@@ -177,35 +170,15 @@ impl Scripted {
         }
     }
 
-    /// Replaces the script from the next query on.
-    pub fn change(&self, script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static) {
-        *self.shared.script.lock().expect("no panic under it") = Arc::new(script);
-    }
-
     /// The queries so far, in order.
     pub fn asked(&self) -> Vec<Asked> {
-        self.asked_for(|_| true)
-    }
-
-    /// The matching queries so far.
-    pub fn asked_for(&self, wanted: impl Fn(&Asked) -> bool) -> Vec<Asked> {
-        let asked = self.shared.asked.lock().expect("no panic under it");
-        asked
-            .iter()
-            .filter(|asked| wanted(asked))
-            .cloned()
-            .collect()
+        self.shared.asked.lock().expect("no panic under it").clone()
     }
 
     /// The number of matching queries so far.
     pub fn count(&self, counts: impl Fn(&Asked) -> bool) -> usize {
         let asked = self.shared.asked.lock().expect("no panic under it");
         asked.iter().filter(|asked| counts(asked)).count()
-    }
-
-    /// The number of TCP connections so far.
-    pub fn connections(&self) -> usize {
-        self.shared.connections.load(Ordering::SeqCst)
     }
 }
 
@@ -223,20 +196,13 @@ async fn bind(host: IpAddr) -> (UdpSocket, TcpListener) {
 impl Shared {
     fn say(&self, octets: &[u8], tcp: bool, from: SocketAddr) -> Vec<Say> {
         let message = Message::from_vec(octets).expect("a query");
-        let at = Instant::now();
-        let asked = Asked {
-            message,
-            tcp,
-            from,
-            at,
-        };
+        let asked = Asked { message, tcp, from };
         let mut all = self.asked.lock().expect("no panic under it");
         if all.len() < RECORDED {
             all.push(asked.clone());
         }
         drop(all);
-        let script = Arc::clone(&*self.script.lock().expect("no panic under it"));
-        script(&asked)
+        (self.script)(&asked)
     }
 }
 
@@ -273,7 +239,6 @@ async fn serve_tcp(listener: TcpListener, shared: Arc<Shared>) {
     loop {
         while connections.try_join_next().is_some() {}
         let (stream, from) = listener.accept().await.expect("a connection");
-        shared.connections.fetch_add(1, Ordering::SeqCst);
         connections.spawn(serve_connection(stream, from, Arc::clone(&shared)));
     }
 }

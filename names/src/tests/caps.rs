@@ -164,6 +164,7 @@ fn namespace_at_address_cap_gets_no_new_addresses_and_is_told_once_in_ten_minute
     assert_eq!(entry.no_address(), Some(NoAddress::LimitExceeded));
     let at_cap = tenants.names.at_cap_of(entry).map(|it| it.namespace);
     assert_eq!(at_cap.collect::<Vec<_>>(), [many]);
+    assert_eq!(tenants.names.at_cap().count(), 1);
     // The other namespace has room.
     tenants.answer("b.test", "198.51.100.1");
     assert_eq!(tenants.addresses("b.test"), ["198.51.100.1"]);

@@ -1,12 +1,14 @@
-//! Why a look-up found no address.
+//! Why a look-up found no address, and when the first one is due.
 
 use std::io::ErrorKind::Other;
 
-use super::{at, name};
+use serde_json::json;
+
+use super::{admit, at, name, status, stored_address};
 use crate::{
     Failure,
     FamilyOutcome::{self, Failed, Inconclusive, NoData},
-    LookupResult, NoAddress,
+    Limits, LookupResult, Names, NamespaceCaps, NoAddress, RuleUse,
 };
 
 fn why(v4: FamilyOutcome, v6: FamilyOutcome) -> NoAddress {
@@ -40,4 +42,22 @@ fn weightier_failure_of_both_families_counts_and_any_noerror_before_it() {
     assert_eq!(why(NoData, NoData), NoAddress::NoData);
     assert_eq!(why(NoData, Inconclusive), NoAddress::Inconclusive);
     assert_eq!(why(NoData, Failed(Timeout)), NoAddress::Failed(Timeout));
+}
+
+#[test]
+fn name_with_a_status_is_looked_up_at_once_when_its_first_rule_comes() {
+    let www = name("www.example.com");
+    let mut names = Names::new(Limits::default(), NamespaceCaps::default());
+    names.set_leads(true);
+    let addresses = [stored_address("1.1.1.1", 300, 0)];
+    let stored = status(json!([{
+        "dnsName": www, "resolutionFailures": 0, "resolvedAddresses": addresses
+    }]));
+    names.apply_stored(&www, Some(&stored), None, admit, at(1.0));
+    let rule_use = RuleUse {
+        allowed: true,
+        ..RuleUse::none(names.limits().clone())
+    };
+    names.apply_rule(&www, Some(rule_use.into()), at(1.0));
+    assert_eq!(names.due(&www), Some(at(1.0)));
 }

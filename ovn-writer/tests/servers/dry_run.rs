@@ -6,9 +6,9 @@ use std::{
 };
 
 use ovn_writer::DryRun;
-use proto::api::Family::V4;
+use proto::api::Family::{V4, V6};
 use runtime::store::Event;
-use tests::{transaction_log, wait::eventually};
+use tests::{ovnkube::set_name, transaction_log, wait::eventually};
 
 use crate::harness::{Database, RunningWriter, object, policy};
 
@@ -48,10 +48,11 @@ impl Output {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_prints_what_verify_prints_whenever_it_changes_and_writes_nothing() {
     let database = Database::start().await;
-    let set = "a4029995183407368296";
     let northbound = &database.northbound;
-    northbound.create_set(set, W, V4, "10.0.0.1,10.0.0.9");
-    northbound.create_acl("allow", 10000, &[set], true);
+    for (family, addresses) in [(V4, "10.0.0.1,10.0.0.9"), (V6, "[]")] {
+        northbound.create_set(&set_name(W, family), W, family, addresses);
+    }
+    northbound.create_acls(&[W.to_owned()], true);
     let before = northbound.rows().unwrap();
     let transactions = || transaction_log::read(database.workdir.path()).len();
     let count = transactions();
@@ -62,7 +63,7 @@ async fn it_prints_what_verify_prints_whenever_it_changes_and_writes_nothing() {
     let objects = || vec![object(W, &["10.0.0.1", "10.0.0.2"])];
     writer.store(Event::Synced(objects())).await;
     let printed = "ACL allow to-lport 10000 of team, egress[0]:\n  \
-        www.example.com. a4029995183407368296 v4 of default-network-controller: +10.0.0.2 -10.0.0.9\n1 objects, 1 rows: 0 missing rows, 0 name clashes, 1 missing addresses, \
+        www.example.com. a4029995183407368296 v4 of default-network-controller: +10.0.0.2 -10.0.0.9\n1 objects, 2 rows: 0 missing rows, 0 name clashes, 1 missing addresses, \
         1 surplus addresses, 0 unwanted rows\n";
     output.expect(printed).await;
     // What is as before is not printed again.
@@ -70,7 +71,7 @@ async fn it_prints_what_verify_prints_whenever_it_changes_and_writes_nothing() {
     writer.applied(W, &["10.0.0.1", "10.0.0.4"]).await;
     output.expect("+10.0.0.4 -10.0.0.9\n").await;
     writer.applied(W, &["10.0.0.1", "10.0.0.9"]).await;
-    output.expect("1 objects, 1 rows: 0 missing rows").await;
+    output.expect("1 objects, 2 rows: 0 missing rows").await;
     writer.ready().await;
     writer.stop().await;
     assert_eq!(database.northbound.rows().unwrap(), before);

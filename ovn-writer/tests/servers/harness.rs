@@ -19,10 +19,8 @@ use runtime::{
     store::{Event, Scope, Store as _, dir::DirStore},
 };
 use tests::{
-    allowed::closings,
     northbound::{Northbound, Row},
     store::OBJECTS_NAMESPACE,
-    transaction_log,
     wait::eventually,
     workdir::Workdir,
 };
@@ -168,12 +166,6 @@ impl Database {
             northbound,
             workdir,
         }
-    }
-
-    /// The addresses that left a set while a rule referred to it, as `NAME ADDRESS`, since the creation of the database
-    /// file.
-    pub(crate) fn closings(&self) -> Vec<String> {
-        closings(&transaction_log::read(self.workdir.path()))
     }
 
     /// Waits until there is exactly one set of the name and family, with these addresses.

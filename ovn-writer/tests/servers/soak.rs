@@ -3,14 +3,11 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use ovsdb_replica::Error;
-use proto::api::{
-    DEFAULT_NETWORK_CONTROLLER,
-    Family::{self, V4, V6},
-    address_set_id, address_set_name,
-};
+use proto::api::Family::{self, V4, V6};
 use runtime::store::Event;
 use tests::{
     northbound::Row,
+    ovnkube::set_name,
     soak::{is_long, or_long, times},
     transaction_log,
     wait::eventually,
@@ -106,11 +103,6 @@ async fn expect(cluster: &Cluster, name: &str, addresses: &[String]) {
     .await;
 }
 
-/// The name of the set of [`W`].
-fn set(family: Family) -> String {
-    address_set_name(&address_set_id(DEFAULT_NETWORK_CONTROLLER, W, family))
-}
-
 /// ovn-kubernetes' measured behaviour. At any difference of a status it replaces the whole column, in one update per
 /// family. If the row is equal it sends nothing.
 fn ovn_kubernetes_writes(database: &Database, name: &str, addresses: &[&str]) -> bool {
@@ -143,14 +135,11 @@ fn ovn_kubernetes_writes(database: &Database, name: &str, addresses: &[&str]) ->
 async fn statuses_that_ovn_kubernetes_also_writes_are_written_once() {
     const IN_STATUS: usize = 20;
     let database = Database::start().await;
-    database.northbound.create_namespace_set();
     for family in Family::ALL {
-        let set = set(family);
+        let set = set_name(W, family);
         database.northbound.create_set(&set, W, family, "[]");
-        database
-            .northbound
-            .create_acl("allow", 10000, &[&set], true);
     }
+    database.northbound.create_acls(&[W.to_owned()], true);
     let remote = database.northbound.remote();
     let writer = RunningWriter::start_with(&remote, managed(policy()), |writer| writer);
     writer.store(Event::Synced(vec![object(W, &[])])).await;

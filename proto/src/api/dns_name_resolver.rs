@@ -102,6 +102,7 @@ pub struct ResolvedAddress {
     /// Whole seconds from `lastLookupTime` for which the answer may be used.
     pub ttl_seconds: i32,
     /// When the address was last seen in an answer, in whole seconds.
+    #[schemars(extend("format" = "date-time"), with = "String")]
     pub last_lookup_time: Time,
 }
 

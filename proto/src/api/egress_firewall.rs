@@ -92,7 +92,7 @@ pub struct EgressFirewallDestination {
     pub dns_name: Option<String>,
     /// Nodes by label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+    #[schemars(schema_with = "schema::label_selector")]
     pub node_selector: Option<LabelSelector>,
 }
 

@@ -119,6 +119,29 @@ pub(super) fn rule_type(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// A `metav1.LabelSelector`.
+pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "x-kubernetes-map-type": "atomic",
+        "properties": {
+            "matchExpressions": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["key", "operator"],
+                    "properties": {
+                        "key": {"type": "string"},
+                        "operator": {"type": "string"},
+                        "values": {"type": "array", "items": {"type": "string"}},
+                    },
+                },
+            },
+            "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}},
+        },
+    })
+}
+
 /// A list of `metav1.Condition` with the limits of the API conventions.
 pub(super) fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

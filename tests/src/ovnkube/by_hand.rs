@@ -31,44 +31,8 @@ impl Northbound {
         self.nbctl(&args).unwrap();
     }
 
-    /// Creates a set that is not for DNS names, typical of ovn-kubernetes.
-    pub fn create_namespace_set(&self) {
-        let columns = [
-            "name=a77",
-            "external_ids:k8s.ovn.org/owner-type=Namespace",
-            "external_ids:k8s.ovn.org/owner-controller=default-network-controller",
-            "external_ids:k8s.ovn.org/name=team",
-        ];
-        let args = [&["create", "Address_Set"], &columns[..]].concat();
-        self.nbctl(&args).unwrap();
-    }
-
-    /// Creates the ACL of a rule of the namespace `team` in ovn-kubernetes' form, with its owner if it is `owned`.
-    /// Returns its uuid.
-    pub fn create_acl(&self, action: &str, priority: u16, sets: &[&str], owned: bool) -> String {
-        let rule = match_of(sets);
-        let (action, priority) = (format!("action={action}"), format!("priority={priority}"));
-        let mut args = vec![
-            "--id=@acl",
-            "create",
-            "ACL",
-            "direction=to-lport",
-            &action,
-            &priority,
-            &rule,
-        ];
-        if owned {
-            args.extend(OWNER);
-        }
-        // The server deletes a rule without a switch.
-        let switch = ["--may-exist", "ls-add", "switch", "--"];
-        let add = ["--", "add", "Logical_Switch", "switch", "acls", "@acl"];
-        let whole = [&switch[..], &args, &add].concat();
-        self.nbctl(&whole).unwrap()
-    }
-
-    /// Creates an ACL for both sets of each name, in ovn-kubernetes' form for `Allow` rules. Returns their uuids, in
-    /// this order.
+    /// Creates an ACL of the namespace `team` for both sets of each name, in ovn-kubernetes' form for `Allow` rules, with
+    /// its owner if it is `owned`. Returns their uuids, in this order.
     pub fn create_acls(&self, names: &[String], owned: bool) -> Vec<String> {
         let mut uuids = Vec::new();
         // The length of a command line is limited.
@@ -77,8 +41,9 @@ impl Northbound {
                 .map(str::to_owned)
                 .into();
             for (index, name) in names.iter().enumerate() {
-                let sets = Family::ALL.map(|family| set_name(name, family));
-                let rule = match_of(&sets.each_ref().map(String::as_str));
+                let [v4, v6] = Family::ALL.map(|family| set_name(name, family));
+                let sets = format!("ip4.dst == ${v4} || ip6.dst == ${v6}");
+                let rule = format!("match=\"({sets}) && inport == @a9\"");
                 let id = format!("@acl{index}");
                 args.extend(["--".to_owned(), format!("--id={id}")]);
                 args.extend(["create", "ACL", "direction=to-lport"].map(str::to_owned));
@@ -116,12 +81,3 @@ const OWNER: [&str; 3] = [
     "external_ids:k8s.ovn.org/owner-type=EgressFirewall",
     "external_ids:k8s.ovn.org/name=team",
 ];
-
-/// The `match` of a rule for these sets.
-fn match_of(sets: &[&str]) -> String {
-    let sets: Vec<_> = sets
-        .iter()
-        .map(|set| format!("ip4.dst == ${set}"))
-        .collect();
-    format!("match=\"({}) && inport == @a9\"", sets.join(" || "))
-}

@@ -13,7 +13,7 @@ use tests::{
     hold::{WILDCARD, hold_flag, numbered, write_corefile},
     programs::{self, Program},
     store::Store,
-    upstream::{Asked, Say, Scripted, Speech},
+    upstream::{Asked, Scripted, Speech},
     wait::eventually,
     workdir::Workdir,
     world::start_collector,
@@ -227,29 +227,4 @@ async fn upstreams_are_asked_one_after_another() {
         .await
         .unwrap();
     assert_eq!(silent.count(|it| it.name() == "n8.up.test."), 0);
-}
-
-#[tokio::test]
-async fn reply_to_another_question_is_ignored() {
-    let fixture = Fixture::start(&[]).await;
-    fixture.upstream.change(|asked| {
-        let mut wrong = asked.addresses(&["192.0.2.66"], 300);
-        wrong.queries[0].name = tests::upstream::name("other.up.test.");
-        let mut other_id = asked.addresses(&["192.0.2.66"], 300);
-        other_id.metadata.id = other_id.metadata.id.wrapping_add(1);
-        vec![
-            Say::Reply(wrong),
-            Say::Reply(other_id),
-            Say::FromElsewhere(asked.addresses(&["192.0.2.66"], 300)),
-            Say::Octets(vec![0; 5]),
-            Say::Reply(asked.addresses(&["192.0.2.9"], 300)),
-        ]
-    });
-    let reply = ask(fixture.hold, "n9.up.test.", RecordType::A)
-        .await
-        .unwrap();
-    assert_eq!(
-        reply.addresses(),
-        ["192.0.2.9".parse::<std::net::IpAddr>().unwrap()]
-    );
 }

@@ -112,21 +112,6 @@ fn data(payload: &[u8]) -> Vec<u8> {
     bytes.to_vec()
 }
 
-#[tokio::test]
-async fn bidirectional_stream_is_read_from_ready_to_finish() {
-    let mut peer = Peer::connect();
-    peer.open().await;
-    peer.send(&[data(&another_wanted_frame()), data(&another_wanted_frame())].concat())
-        .await;
-    assert_eq!(
-        peer.observations.recv().await.unwrap().name.as_str(),
-        "www.example.com."
-    );
-    peer.send(&control(ControlKind::Stop)).await;
-    peer.expect(ControlKind::Finish).await;
-    assert_eq!(peer.end().await.unwrap(), 2);
-}
-
 #[tokio::test(start_paused = true)]
 async fn frame_at_one_byte_a_second_ends_the_stream() {
     let mut peer = Peer::connect();

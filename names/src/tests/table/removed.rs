@@ -81,6 +81,13 @@ fn clock_that_is_set_loses_nothing_and_keeps_nothing_for_long() {
             &[KNOWN, Write(0.0), Gap(-HOUR), Next(WWW, Some(30.0 - HOUR))],
             &["www.example.com. NOERROR 0: 1.1.1.1 30@-3600"],
         ),
+        row(
+            "and an address that was kept after a gap goes when its TTL is over by the new time",
+            WWW,
+            &[KNOWN, Gap(1000.0), Gap(-HOUR), Expire(35.0 - HOUR)],
+            &["www.example.com. Expired 0:"],
+        )
+        .with(|limits| limits.lookups = false),
     ]);
 }
 

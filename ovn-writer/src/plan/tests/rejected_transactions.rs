@@ -103,3 +103,14 @@ fn a_name_whose_changes_are_refused_waits_alone() {
     world.settle();
     assert_eq!(world.sync.refused(), 0);
 }
+
+#[test]
+fn a_creation_that_is_refused_as_a_whole_is_tried_once_more_and_then_waits() {
+    let mut world = World::new();
+    world.store(many(1));
+    for waits in [false, true] {
+        assert!(world.next().is_some());
+        world.finish(super::model::refused(None, "constraint violation"));
+        assert_eq!(world.sync.is_idle(), waits);
+    }
+}

@@ -3,7 +3,6 @@
 use std::{
     fs,
     io::{self, IsTerminal},
-    net::IpAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -91,16 +90,6 @@ impl Stage {
     /// Every address that has left a set.
     pub(crate) fn departures(&self) -> Vec<String> {
         transaction_log::departures(self.world.workdir.path())
-    }
-
-    /// The current content of a set.
-    pub(crate) fn addresses(&self, rule: &str, family: Family) -> Vec<IpAddr> {
-        let rows = self
-            .world
-            .northbound
-            .sets(rule, family)
-            .expect("the database answers");
-        rows.iter().flat_map(|row| row.sorted_addresses()).collect()
     }
 }
 

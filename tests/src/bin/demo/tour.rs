@@ -107,9 +107,7 @@ async fn why(stage: &Stage) {
     heading("4. Why an address is there, and why another one is not");
     // An ACL as ovn-kubernetes makes it for the rule.
     let northbound = &stage.world.northbound;
-    let rows = northbound.sets(API, Family::V4).expect("an answer");
-    let sets: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
-    northbound.create_acl("allow", 10_000, &sets, false);
+    northbound.create_acls(&[API.to_owned()], false);
     let collector = place("--collector", &stage.world.collector);
     egress(&["explain", API], &collector, 3).await;
     egress(&["explain", TRACKER], &collector, 2).await;
@@ -141,7 +139,11 @@ fn of_writer(stage: &Stage) -> [String; 2] {
 /// How many addresses each name has.
 fn sizes(stage: &Stage) -> String {
     let size = |name: &&str| {
-        let [v4, v6] = Family::ALL.map(|family| stage.addresses(name, family).len());
+        let [v4, v6] = Family::ALL.map(|family| {
+            let rows = stage.world.northbound.sets(name, family);
+            let rows = rows.expect("the database answers");
+            rows.iter().map(|row| row.addresses.len()).sum::<usize>()
+        });
         (v4 + v6 > 0).then(|| format!("{name} {v4}+{v6}"))
     };
     let sizes: Vec<String> = [WWW, API, ASSETS].iter().filter_map(size).collect();

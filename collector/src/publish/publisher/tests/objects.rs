@@ -6,7 +6,7 @@ use proto::api::DnsNameResolver;
 use runtime::store::Event;
 
 use super::{World, at};
-use crate::{publish::ManageObjects, rules::Wanted};
+use crate::publish::ManageObjects;
 
 #[test]
 fn unused_object_is_deleted_only_if_it_is_ours() {
@@ -30,24 +30,6 @@ fn unused_object_is_deleted_only_if_it_is_ours() {
     world.want(&[]);
     world.settle_deletions();
     assert_eq!(world.addresses(), ["foreign.example.com."]);
-}
-
-#[test]
-fn nothing_is_deleted_while_the_names_in_use_are_not_known() {
-    let mut world = World::new(ManageObjects::Auto);
-    world.want(&["www.example.com"]);
-    world.settle();
-    world.publisher.set_rules(Wanted::default(), at(0));
-    assert_eq!(world.settle(), 0);
-    assert_eq!(world.store.len(), 1);
-    // Nor while the objects are out of sync.
-    world.event(Event::OutOfSync("the folder is gone".to_owned()));
-    world.want(&[]);
-    assert_eq!(world.settle(), 0);
-    let objects = world.store.values().cloned().collect();
-    world.event(Event::Synced(objects));
-    assert_eq!(world.settle_deletions(), 1);
-    assert!(world.store.is_empty());
 }
 
 #[test]
