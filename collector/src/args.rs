@@ -1,6 +1,5 @@
 //! The command line.
 
-mod cli;
 mod flush;
 mod hold;
 mod inspect;
@@ -16,7 +15,6 @@ use ipnet::IpNet;
 use runtime::args::{CommonArgs, StoreAddress, headings, parse_duration, parse_namespace};
 
 pub use self::{
-    cli::Cli,
     flush::FlushArgs,
     hold::HoldUrl,
     inspect::InspectUrl,

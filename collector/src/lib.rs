@@ -27,13 +27,13 @@ use std::process::ExitCode;
 
 use runtime::metrics::Metric;
 
-use self::args::{ADMIN, Cli, PREFIX};
+use self::args::{ADMIN, Args, PREFIX};
 
 /// The program. What is async is compiled where it is called, so it is called here.
 pub fn main() -> ExitCode {
-    let Cli(args) = runtime::args::parse(PREFIX, ADMIN);
+    let args: Args = runtime::args::parse(PREFIX, ADMIN);
     runtime::telemetry::init_logging(args.common.log_format);
-    runtime::run_program("collector", run::run(*args))
+    runtime::run_program("collector", run::run(args))
 }
 
 /// The metrics of the program.

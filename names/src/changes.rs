@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proto::{api::DnsName, timestamp::Timestamp};
 
-use crate::{Namespace, Observation};
+use crate::Namespace;
 
 /// The changes since they were taken last.
 #[derive(Debug, Default)]
@@ -19,8 +19,6 @@ pub struct Changes {
     pub evicted: BTreeSet<DnsName>,
     /// Namespaces that reached a cap.
     pub at_cap: BTreeSet<Namespace>,
-    /// The live addresses of names that left the table.
-    pub live_answers: Vec<Observation>,
     /// Numbers for metrics.
     pub counts: Counts,
 }

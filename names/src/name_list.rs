@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use proto::api::{DnsName, Family};
+use proto::api::DnsName;
 use proto::timestamp::Timestamp;
 
 use super::{
@@ -63,31 +63,6 @@ impl NameList {
 
     pub fn addresses_of(&self, dns_name: &DnsName) -> usize {
         self.name(dns_name).map_or(0, |name| name.addresses.len())
-    }
-
-    /// The addresses that are not expired, by name and family, with their remaining seconds and
-    /// their sources.
-    pub fn alive(
-        &self,
-        now: Timestamp,
-    ) -> impl Iterator<Item = (&DnsName, Family, Vec<(IpAddr, u32)>, Option<IpAddr>)> {
-        let of_family = move |name: &Name, family| {
-            let addresses = name.addresses.iter();
-            let addresses = addresses.filter(|it| it.family() == family && it.expiry() > now);
-            let left = |it: &Address| it.expiry().since(now).as_millis().div_ceil(1000);
-            addresses
-                .map(|it| (it.ip, u32::try_from(left(it)).unwrap_or(u32::MAX)))
-                .collect::<Vec<_>>()
-        };
-        let all = self.names.iter().flat_map(|name| {
-            let families = Family::ALL.into_iter();
-            families.map(move |family| (name, family))
-        });
-        all.map(move |(name, family)| (name, family, of_family(name, family)))
-            .filter(|(.., addresses)| !addresses.is_empty())
-            .map(|(name, family, addresses)| {
-                (&name.dns_name, family, addresses, name.clients.first())
-            })
     }
 
     /// A copy of one name's state, to be [adopted](super::NameState::merge_snapshot) by another object.

@@ -15,8 +15,8 @@ use proto::{
 
 use crate::{
     Admitted, Changes, Entry, Eviction, Evictions, GapBackfill, Limits, LookupScheduler, Namespace,
-    NamespaceAtCap, NamespaceCaps, NextLookup, Observation, Provenance, RuleUse, StatusUpdate,
-    Stored, UpdateEffect, caps::NamespaceUse, wakes::Wakes,
+    NamespaceAtCap, NamespaceCaps, NextLookup, Provenance, RuleUse, StatusUpdate, Stored,
+    UpdateEffect, caps::NamespaceUse, wakes::Wakes,
 };
 
 /// The names of rules and of objects, their addresses, and when each is looked up.
@@ -219,26 +219,13 @@ impl Names {
         }
     }
 
-    /// Removes a name without rule and object. Its live addresses are among the changes, for a rule that comes back.
-    pub fn remove(&mut self, name: &DnsName, now: Timestamp) {
+    /// Removes a name without rule and object.
+    pub fn remove(&mut self, name: &DnsName) {
         let Some(entry) = self.entries.remove(name) else {
             return;
         };
         self.wakes.remove(name, entry.wake);
         self.changes.indexed.insert(name.clone(), false);
-        for (name, family, addresses, client) in entry.list().alive(now) {
-            self.changes.live_answers.push(Observation {
-                name: name.clone(),
-                family,
-                addresses: addresses.into_iter().collect(),
-                at: now,
-                server_time: None,
-                answered_at: now,
-                client,
-                truncated: false,
-                source: Provenance::REMEMBERED,
-            });
-        }
         for name in entry.list().names().chain([name]) {
             self.reschedule(name);
         }

@@ -4,7 +4,7 @@ use clap::Parser;
 use ipnet::IpNet;
 use runtime::{
     address_filter::Filter,
-    args::{CommonArgs, StoreAddress, headings, own_namespace, parse_namespace},
+    args::{CommonArgs, headings, own_namespace, parse_namespace},
     listen::{ListenAddress, parse_local},
 };
 
@@ -56,7 +56,7 @@ pub struct Args {
     /// The prefix of labels that a NetworkSet takes from its DNSResolver.
     ///
     /// A GlobalNetworkPolicy selects sets of all namespaces by label. Default: none; then a NetworkSet has no labels.
-    #[arg(long, hide_short_help = true, value_name = "PREFIX", help_heading = CONTENTS)]
+    #[arg(long, value_name = "PREFIX", help_heading = CONTENTS)]
     pub networkset_label_prefix: Option<String>,
 
     /// The networks of the cluster's pods; repeatable.
@@ -82,7 +82,7 @@ pub struct Args {
     /// Networks where pods send DNS queries, such as the address of NodeLocal DNSCache; repeatable.
     ///
     /// Each NetworkPolicy also allows DNS queries to them. Default: none.
-    #[arg(long, hide_short_help = true, value_name = "CIDR", value_delimiter = ',', help_heading = DNS)]
+    #[arg(long, value_name = "CIDR", value_delimiter = ',', help_heading = DNS)]
     pub dns_address: Vec<IpNet>,
 }
 
@@ -117,7 +117,6 @@ impl Args {
             filter: Filter::new(self.cluster_cidr.clone()).deny(self.deny_answer.clone()),
             label_prefix: prefix.filter(|prefix| !prefix.is_empty()),
             dns: (dns != DnsPeers::default()).then_some(dns),
-            collects_garbage: self.common.store == StoreAddress::Kube,
         }
     }
 }

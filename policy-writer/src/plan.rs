@@ -4,7 +4,7 @@
 //!   of a `DNSResolver`.
 //! - `content` chooses the addresses, `egress` makes the rules of a policy, and `writes` compares the objects as they
 //!   should be with the stored ones.
-//! - `conditions` has the statuses. `orphans` deletes objects whose `DNSResolver` is gone.
+//! - `conditions` has the statuses.
 
 mod conditions;
 mod content;
@@ -12,7 +12,6 @@ pub mod egress;
 mod events;
 mod job;
 mod object;
-mod orphans;
 mod ownership;
 mod resolver;
 mod results;
@@ -65,8 +64,6 @@ pub struct Options {
     pub label_prefix: Option<String>,
     /// Where pods send DNS queries, if policies allow it.
     pub dns: Option<DnsPeers>,
-    /// Whether the store deletes objects whose controller is gone.
-    pub collects_garbage: bool,
 }
 
 /// The moment of a decision.
@@ -117,10 +114,6 @@ pub struct Planner {
     bucket: TokenBucket,
     /// By namespace. Those that wrote little go first.
     written: WrittenBytes<String>,
-    /// The namespaces in which a `DNSResolver` was read.
-    seen_namespaces: BTreeSet<String>,
-    /// When to look for objects without their `DNSResolver`.
-    orphans_at: Option<Instant>,
     reports: Vec<Report>,
 }
 
@@ -141,8 +134,6 @@ impl Planner {
             in_flight: HashMap::new(),
             bucket: TokenBucket::default(),
             written: WrittenBytes::default(),
-            seen_namespaces: BTreeSet::new(),
-            orphans_at: None,
             reports: Vec::new(),
         }
     }
@@ -153,7 +144,6 @@ impl Planner {
             for resolver in self.resolvers.values_mut() {
                 resolver.take_over(now.instant);
             }
-            self.orphans_at = Some(now.instant);
         }
         self.is_leading = is_leading;
     }
@@ -181,7 +171,7 @@ impl Planner {
             return Vec::new();
         }
         self.written.forget(now.time);
-        let mut jobs = self.delete_orphans(room, now);
+        let mut jobs = Vec::new();
         let due = self.resolvers.iter().filter_map(|(key, resolver)| {
             let since = resolver.next_look.filter(|at| *at <= now.instant)?;
             let is_idle = !self.in_flight.contains_key(key);
@@ -207,8 +197,7 @@ impl Planner {
         let idle = idle.filter(|(key, _)| !self.in_flight.contains_key(*key));
         let next = idle.filter_map(|(_, resolver)| resolver.next_look).min();
         let filled = self.bucket_is_empty_until(now);
-        let next = next.map(|next| filled.map_or(next, |filled| filled.max(next)));
-        next.into_iter().chain(self.orphans_at).min()
+        next.map(|next| filled.map_or(next, |filled| filled.max(next)))
     }
 
     /// Whether the sources of all objects were listed.

@@ -8,7 +8,6 @@ mod kube_ovn;
 mod lint;
 mod names;
 mod network_set;
-mod schema;
 mod verdict;
 
 pub use self::{
@@ -32,7 +31,6 @@ pub use self::{
         NameError, address_set_id, address_set_name, object_name,
     },
     network_set::{CrdNetworkSet, CrdNetworkSetSpec, NetworkSet, NetworkSetSpec},
-    schema::{custom_resource_definitions, dns_resolver_definitions},
     verdict::{KnownName, Rules, Verdict},
 };
 

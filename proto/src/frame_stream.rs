@@ -7,8 +7,6 @@
 //! - [`parse()`] reads one frame from the front of a buffer, in place, and allocates nothing for a data frame.
 //! - [`ReaderHandshake`] is the role of the reader in the protocol, as a state machine without IO.
 //! - [`StreamReader`] joins the two for a reader that parses its own buffer, and knows the offset of each error.
-//! - [`Codec`] is the same framing as a `tokio_util` decoder and encoder, for code without hard performance needs. The
-//!   example `read_dnstap` reads a DNS server's dnstap with it, in fifteen lines.
 //!
 //! # Choices where the specification leaves room
 //!
@@ -18,7 +16,6 @@
 //! - A READY, ACCEPT or START without a content type matches any content type, as in `fstrm`.
 //! - START with several content types, and STOP or FINISH with any, are errors, as the specification says.
 
-mod codec;
 mod control;
 mod error;
 mod handshake;
@@ -27,11 +24,10 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-pub use codec::{Codec, Frame};
 pub use control::{Control, ControlKind};
-pub use error::{EncodeError, Error, FrameError, FrameErrorKind};
+pub use error::{Error, FrameError, FrameErrorKind};
 pub use handshake::{Action, HandshakeError, Phase, ReaderHandshake};
-pub use parse::{FrameRef, Parsed, encode_data, parse};
+pub use parse::{FrameRef, Parsed, parse};
 pub use reader::{Step, StreamReader};
 
 /// The largest frames that are taken or written, in bytes.

@@ -189,15 +189,6 @@ pub fn command<A: CommandFactory>(prefix: &str, admin_default: &'static str) -> 
     with_environment(A::command(), false, prefix, admin_default, &|_| None)
 }
 
-/// Lets `-h` show these flags only. `--help` shows all.
-#[must_use]
-pub fn hide_others_in_short_help(command: Command, everyday: &[&str]) -> Command {
-    command.mut_args(|arg| {
-        let is_everyday = arg.get_long().is_some_and(|flag| everyday.contains(&flag));
-        arg.hide_short_help(!is_everyday)
-    })
-}
-
 /// Gives each flag that has a variable the name of it in the help, and the value of it as its default.
 ///
 /// clap's own `env` cannot be used: it reads the environment of the process and takes no other.

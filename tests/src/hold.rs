@@ -24,7 +24,7 @@ use tokio::{
 
 use crate::{
     soak::or_long,
-    upstream::{Asked, Say, Speech, data},
+    upstream::{Asked, Say, Speech, data, take_bursts},
     wait,
     workdir::Workdir,
 };
@@ -88,6 +88,9 @@ const ATTEMPTS: u32 = 2;
 
 /// The sockets of a load: each has an identifier for each query in flight.
 const CLIENTS: usize = 64;
+
+/// A load that is later than this sends less than it should.
+const BEHIND: Duration = Duration::from_millis(20);
 
 /// The longest time of a query.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -168,7 +171,10 @@ impl Load {
             let (mut queries, mut number) = (JoinSet::new(), 0);
             let mut outcome = Outcome::default();
             while !*is_over.borrow() {
-                ticks.tick().await;
+                // Independent clients do not catch up together after a pause of this process.
+                if ticks.tick().await.elapsed() > BEHIND {
+                    ticks.reset_immediately();
+                }
                 let (name, counted) = (name(number), Arc::clone(&counted));
                 let (client, id) = (Arc::clone(&clients[number % CLIENTS]), number / CLIENTS);
                 queries.spawn(async move {
@@ -224,6 +230,7 @@ struct Client {
 impl Client {
     async fn connect(server: SocketAddr) -> io::Result<Self> {
         let socket = UdpSocket::bind("127.0.0.1:0").await?;
+        take_bursts(&socket);
         socket.connect(server).await?;
         Ok(Self {
             socket,

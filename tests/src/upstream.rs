@@ -182,9 +182,16 @@ impl Scripted {
     }
 }
 
+/// Gives a socket of a test room for what comes while the test is not running. The system may allow less.
+pub fn take_bursts(socket: &UdpSocket) {
+    let socket = socket2::SockRef::from(socket);
+    socket.set_recv_buffer_size(4 << 20).expect("its socket");
+}
+
 async fn bind(host: IpAddr) -> (UdpSocket, TcpListener) {
     loop {
         let udp = UdpSocket::bind((host, 0)).await.expect("a UDP port");
+        take_bursts(&udp);
         match TcpListener::bind(udp.local_addr().expect("its address")).await {
             Ok(listener) => return (udp, listener),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}

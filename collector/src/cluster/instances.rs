@@ -1,18 +1,10 @@
 //! The instances of a program in a cluster, by the addresses of their pods: the endpoints of their Services, ready or
 //! not.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use runtime::{cluster::Cluster, store::ObjectKey};
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep_until},
-};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -21,12 +13,8 @@ use super::{
 };
 use crate::matching::query_origin::OwnQueries;
 
-/// How long an address counts after its instance left. A DNS server reports its last queries up to a second later, and
-/// their reader may lag behind.
-const LINGER: Duration = Duration::from_secs(30);
-
-/// Keeps the source addresses of all collectors' queries: of this one, those behind the Services and, for a while, those that left. Never
-/// a Node's address, which other pods have too.
+/// Keeps the source addresses of all collectors' queries: of this one, and those behind the Services. Never a Node's address,
+/// which other pods have too.
 ///
 /// # Errors
 /// None: errors are logged and retried.
@@ -52,37 +40,26 @@ async fn follow(
     own: BTreeSet<IpAddr>,
     queries: OwnQueries,
 ) {
-    let mut left: BTreeMap<IpAddr, Instant> = BTreeMap::new();
-    let mut before = BTreeSet::new();
     loop {
-        let now = Instant::now();
-        if let Some(endpoints) = found.borrow_and_update().clone() {
-            let listed = endpoints.keys().map(|address| address.ip().to_canonical());
-            let listed: BTreeSet<IpAddr> = listed.collect();
-            left.retain(|ip, until| *until > now && !listed.contains(ip));
-            let gone = before.difference(&listed);
-            left.extend(gone.map(|ip| (*ip, now + LINGER)));
-            before = listed;
+        let mut all = own.clone();
+        if let Some(endpoints) = &*found.borrow_and_update() {
+            all.extend(endpoints.keys().map(|address| address.ip().to_canonical()));
         }
-        let known = networks.borrow_and_update().clone();
-        let is_node = |ip: &IpAddr| {
-            known
-                .as_ref()
-                .is_some_and(|it| it.is_node(*ip) == Some(true))
-        };
-        let all = before.iter().chain(left.keys()).chain(&own);
-        queries.set(Arc::new(all.filter(|ip| !is_node(ip)).copied().collect()));
-        let next = left.values().min().copied();
+        if let Some(known) = &*networks.borrow_and_update() {
+            all.retain(|ip| known.is_node(*ip) != Some(true));
+        }
+        queries.set(Arc::new(all));
         tokio::select! {
             changed = found.changed() => if changed.is_err() { return },
             Ok(()) = networks.changed() => {}
-            () = sleep_until(next.unwrap_or(now)), if next.is_some() => {}
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::cluster::endpoints::tests::listed;
 
@@ -97,7 +74,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_instance_that_left_counts_for_a_while_and_this_one_always() {
+    async fn listed_instances_and_this_one_count() {
         let (listing, found) = watch::channel(None);
         let (_networks, networks) = watch::channel(None);
         let queries = OwnQueries::default();
@@ -107,14 +84,6 @@ mod tests {
         listing.send_replace(listed(&["10.0.0.1:0", "10.0.0.2:0"], true));
         has(&queries, &[1, 2, 9]).await;
         listing.send_replace(listed(&["10.0.0.2:0", "10.0.0.3:0"], true));
-        has(&queries, &[1, 2, 3, 9]).await;
-        tokio::time::sleep(LINGER).await;
-        has(&queries, &[2, 3, 9]).await;
-        // An instance that comes back no longer expires.
-        listing.send_replace(listed(&["10.0.0.2:0"], true));
-        has(&queries, &[2, 3, 9]).await;
-        listing.send_replace(listed(&["10.0.0.2:0", "10.0.0.3:0"], true));
-        tokio::time::sleep(LINGER * 2).await;
         has(&queries, &[2, 3, 9]).await;
         drop(listing);
         following.await.unwrap();

@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use metrics::{Histogram, counter, histogram};
 use proto::{
     dnstap,
-    frame_stream::{self, Action, Limits, Phase, Step, StreamReader},
+    frame_stream::{Action, Limits, Phase, Step, StreamReader},
 };
 use runtime::reload::Reloaded;
 use tokio::{
@@ -314,9 +314,7 @@ impl<'a> Reader<'a> {
             Action::Finish(control) => (control, true),
         };
         if let Some(control) = reply {
-            control
-                .encode(&Limits::default(), answer)
-                .map_err(frame_stream::Error::from)?;
+            control.encode(answer);
         }
         if self.frames.phase() == Phase::Streaming {
             if self.status.is_known() {

@@ -86,7 +86,7 @@ impl Publisher {
             if until > now {
                 return Some(until);
             }
-            self.names.remove(name, now);
+            self.names.remove(name);
             self.by_name.remove(name);
             return None;
         }

@@ -23,11 +23,7 @@ use crate::{
     cluster::networks::{Networks, Purpose},
     flush::coverage::StreamCoverage,
     listen::PeerIds,
-    matching::{
-        Backfill,
-        answer_cache::{Answer, AnswerCache},
-        index::NameIndex,
-    },
+    matching::{Backfill, answer_cache::AnswerCache, index::NameIndex},
     rules::{
         RuleChanges,
         notices::{Notice, Notices},
@@ -273,7 +269,6 @@ impl Publisher {
             new,
             evicted,
             at_cap,
-            live_answers,
             counts,
         } = self.names.take_changes();
         for (name, since) in dirty {
@@ -295,18 +290,6 @@ impl Publisher {
         self.evictions.unreported.extend(evicted);
         for namespace in at_cap {
             self.notices.notify(Notice::AtCap(namespace));
-        }
-        for answer in live_answers {
-            self.remembered.insert(
-                &Answer {
-                    name: &(&answer.name).into(),
-                    family: answer.family,
-                    addresses: &answer.addresses,
-                    at: answer.at,
-                    client: answer.client,
-                },
-                None,
-            );
         }
         count(&counts);
     }

@@ -44,7 +44,6 @@ impl Planner {
             Event::Undecodable(keys) => self.unreadable.clone_from(keys),
             Event::OutOfSync(_) => {}
         }
-        self.orphans_at = Some(now.instant);
     }
 
     /// Applies an event about objects of a kind that this program writes.
@@ -52,7 +51,6 @@ impl Planner {
         let output = K::OUTPUT;
         let is_known = self.is_read(output) || self.cannot_be_read(output);
         self.apply_reading(output.name(), event);
-        self.orphans_at = Some(now.instant);
         let known = self.stored.of(output);
         match event {
             Event::Synced(objects) => {
@@ -148,7 +146,6 @@ impl Planner {
 
     fn put_resolver(&mut self, object: &DnsResolver, now: Now) {
         let (key, request) = (ObjectKey::of(object), Request::of(object));
-        self.seen_namespaces.insert(key.namespace.clone());
         let known = self.resolvers.get(&key);
         if known.is_some_and(|known| known.request.uid != request.uid) {
             self.remove_resolver(&key);

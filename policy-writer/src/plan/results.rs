@@ -2,10 +2,7 @@
 
 use runtime::store::ObjectKey;
 
-use super::{
-    Done, InFlight, Now, OperationResult, Output, Planner,
-    resolver::{Failure, TOGETHER},
-};
+use super::{Done, InFlight, Now, OperationResult, Output, Planner, resolver::Failure};
 
 impl Planner {
     /// Takes in the results of a job.
@@ -23,8 +20,6 @@ impl Planner {
             self.take_result(&key, output, result, &job, now);
         }
         let Some(resolver) = self.resolvers.get_mut(&key) else {
-            // Its objects were left alone while the job was under way.
-            let _at = self.orphans_at.get_or_insert(now.instant + TOGETHER);
             return;
         };
         if !is_success {

@@ -2,11 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
-
-use super::schema;
 
 /// The only condition type of a resolved name: `True` while its look-ups fail.
 pub const DEGRADED: &str = "Degraded";
@@ -16,9 +13,10 @@ pub const DEGRADED: &str = "Degraded";
 pub const ANSWER_REFUSED: &str = "AnswerRefused";
 
 /// The DNS name to resolve, or a wildcard of one label.
-#[derive(CustomResource, Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(CustomResource, Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[kube(
     group = "network.openshift.io",
+    schema = "disabled",
     version = "v1alpha1",
     kind = "DNSNameResolver",
     root = "DnsNameResolver",
@@ -26,45 +24,36 @@ pub const ANSWER_REFUSED: &str = "AnswerRefused";
     namespaced,
     status = "DnsNameResolverStatus",
     derive = "PartialEq",
-    doc = "The addresses of one DNS name, or of the names that one wildcard matches",
-    printcolumn(name = "DNS name", type_ = "string", json_path = ".spec.name")
+    doc = "The addresses of one DNS name, or of the names that one wildcard matches"
 )]
 #[serde(rename_all = "camelCase")]
 pub struct DnsNameResolverSpec {
     /// A lower-case fully qualified name with its trailing dot. A leading `*.` stands for exactly one label. Immutable.
-    #[schemars(schema_with = "schema::dns_name")]
-    #[schemars(extend("x-kubernetes-validations" = [
-        {"rule": "self == oldSelf", "message": "spec.name is immutable"}
-    ]))]
     pub name: String,
 }
 
 /// The current addresses of the name.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DnsNameResolverStatus {
     /// One entry for each name that was looked up and matches `spec.name`; for a wildcard, the wildcard's own entry
     /// comes first. Each `dnsName` has one entry.
     // OpenShift's definition has list-maps. These lists are atomic, so `managedFields` does not grow with them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub resolved_names: Vec<ResolvedName>,
 }
 
 /// One DNS name and its addresses.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResolvedName {
     /// `Degraded` says whether the last look-up failed. A name that a wildcard found has it only while look-ups fail.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
     /// The name that was looked up.
-    #[schemars(schema_with = "schema::dns_name")]
     pub dns_name: String,
     /// The addresses. Each `ip` has one entry.
     // The API requires the field even when the list is empty, so it is always written.
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub resolved_addresses: Vec<ResolvedAddress>,
     /// Look-ups that failed since the last one that succeeded.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -93,16 +82,14 @@ impl ResolvedName {
 }
 
 /// One address of a name. It may be used until `lastLookupTime` + `ttlSeconds`.
-#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResolvedAddress {
     /// IPv4 or IPv6, in canonical text.
-    #[schemars(with = "String", extend("anyOf" = [{"format": "ipv4"}, {"format": "ipv6"}]))]
     pub ip: SmolStr,
     /// Whole seconds from `lastLookupTime` for which the answer may be used.
     pub ttl_seconds: i32,
     /// When the address was last seen in an answer, in whole seconds.
-    #[schemars(extend("format" = "date-time"), with = "String")]
     pub last_lookup_time: Time,
 }
 

@@ -2,10 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::schema;
 
 /// The most names in [`DnsResolverSpec::domain_list`], as the definition of dns-resolution-operator says.
 pub const MAX_DOMAINS: usize = 500;
@@ -14,9 +11,10 @@ pub const MAX_DOMAINS: usize = 500;
 pub const MAX_DOMAIN_LENGTH: usize = 254;
 
 /// The names, and the kind of object to make of them.
-#[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(CustomResource, Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[kube(
     group = "dns.k8s.delta10.nl",
+    schema = "disabled",
     version = "v1alpha1",
     kind = "DNSResolver",
     root = "DnsResolver",
@@ -25,14 +23,11 @@ pub const MAX_DOMAIN_LENGTH: usize = 254;
     namespaced,
     status = "DnsResolverStatus",
     derive = "PartialEq",
-    doc = "DNS names whose addresses become an IPMap, and a NetworkPolicy or a Calico NetworkSet, of the same name",
-    printcolumn(name = "Type", type_ = "string", json_path = ".spec.generateType"),
-    printcolumn(name = "Ready", type_ = "boolean", json_path = ".status.ready")
+    doc = "DNS names whose addresses become an IPMap, and a NetworkPolicy or a Calico NetworkSet, of the same name"
 )]
 #[serde(rename_all = "camelCase")]
 pub struct DnsResolverSpec {
     /// DNS names, in any case, with or without the trailing dot. A leading `*.` stands for exactly one label.
-    #[schemars(extend("maxItems" = MAX_DOMAINS), inner(length(max = MAX_DOMAIN_LENGTH)))]
     pub domain_list: Vec<String>,
     /// `NetworkPolicy`, `IPMap`, or `CalicoNetworkSet`. Each makes an IPMap; an unknown value makes nothing else.
     #[serde(default = "network_policy")]
@@ -82,7 +77,7 @@ impl DnsResolverSpec {
 }
 
 /// Whether the objects are written.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DnsResolverStatus {
     /// All objects are written, and each name has been answered once.
@@ -90,6 +85,5 @@ pub struct DnsResolverStatus {
     pub ready: bool,
     /// `Resolved`, `Written`, `NameTaken`, `LimitExceeded`, and `DNSBlocked`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
 }

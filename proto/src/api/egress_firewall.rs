@@ -2,46 +2,36 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::schema;
-
 /// The egress rules of a namespace, in order of precedence.
-#[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(CustomResource, Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[kube(
     group = "k8s.ovn.org",
+    schema = "disabled",
     version = "v1",
     kind = "EgressFirewall",
     plural = "egressfirewalls",
     namespaced,
     status = "EgressFirewallStatus",
     derive = "PartialEq",
-    doc = "The egress rules of a namespace: the destinations that its pods may reach",
-    printcolumn(
-        name = "EgressFirewall Status",
-        type_ = "string",
-        json_path = ".status.status"
-    )
+    doc = "The egress rules of a namespace: the destinations that its pods may reach"
 )]
 #[serde(rename_all = "camelCase")]
 pub struct EgressFirewallSpec {
     /// The first rule that matches decides; without one, traffic passes.
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub egress: Vec<EgressFirewallRule>,
 }
 
 /// One rule.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EgressFirewallRule {
     /// `Allow` or `Deny`: whether matching traffic passes.
     #[serde(rename = "type")]
-    #[schemars(schema_with = "schema::rule_type")]
     pub rule_type: RuleType,
     /// The destination ports; none means all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub ports: Vec<EgressFirewallPort>,
     /// The destination.
     pub to: EgressFirewallDestination,
@@ -79,20 +69,17 @@ impl TryFrom<String> for RuleType {
 }
 
 /// Exactly one of the fields is set.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
 pub struct EgressFirewallDestination {
     /// An address range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cidr_selector: Option<String>,
     /// A DNS name as the administrator wrote it: any case, with or without the trailing dot, perhaps `*.` in front.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = r"^(\*\.)?([A-Za-z0-9-]+\.)*[A-Za-z0-9-]+\.?$"))]
     pub dns_name: Option<String>,
     /// Nodes by label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::label_selector")]
     pub node_selector: Option<LabelSelector>,
 }
 
@@ -104,25 +91,22 @@ impl EgressFirewallDestination {
 }
 
 /// A destination port.
-#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EgressFirewallPort {
     /// `TCP`, `UDP` or `SCTP`.
-    #[schemars(regex(pattern = "^TCP|UDP|SCTP$"))]
     pub protocol: String,
     /// 1 to 65,535.
-    #[schemars(range(min = 1, max = 65535))]
     pub port: i32,
 }
 
 /// The result that ovn-kubernetes reports for the rules.
-#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EgressFirewallStatus {
     /// A human-readable summary.
     pub status: String,
     /// One line per zone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub messages: Vec<String>,
 }

@@ -1,10 +1,7 @@
 //! `IPMap`, `dns.k8s.delta10.nl/v1alpha1`: the addresses of each name of a `DNSResolver`.
 
 use kube::{CustomResource, Resource, core::ObjectMeta};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
-
-use super::dns_resolver::MAX_DOMAINS;
 
 /// The addresses of each name of the `DNSResolver` of the same name. Its field is `data`, so it has no `spec`.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Resource)]
@@ -19,10 +16,11 @@ pub struct IpMap {
 }
 
 /// The names, and the addresses of each.
-// The derived definition has them as `spec`, and `dns_resolver_definitions` renames it.
-#[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+// The derived type has them as `spec`.
+#[derive(CustomResource, Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[kube(
     group = "dns.k8s.delta10.nl",
+    schema = "disabled",
     version = "v1alpha1",
     kind = "IPMap",
     root = "IpMapDefinition",
@@ -33,12 +31,11 @@ pub struct IpMap {
 )]
 pub struct IpMapData {
     /// One entry for each name of `spec.domainList`.
-    #[schemars(extend("maxItems" = MAX_DOMAINS))]
     pub domains: Vec<IpList>,
 }
 
 /// One name and its addresses.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct IpList {
     /// The addresses as CIDR blocks of one address, such as `192.0.2.1/32`, in order.
     pub ips: Vec<String>,

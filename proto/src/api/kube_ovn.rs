@@ -3,18 +3,18 @@
 //! kube-ovn-controller makes the objects, several for one name (kubeovn/kube-ovn at 1533681, `pkg/controller/dns_name_resolver.go`).
 
 use kube::CustomResource;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DnsNameResolver, DnsNameResolverSpec, DnsNameResolverStatus, schema};
+use super::{DnsNameResolver, DnsNameResolverSpec, DnsNameResolverStatus};
 
 /// The label of a [`KubeOvnDnsNameResolver`] with the name of its AdminNetworkPolicy or ClusterNetworkPolicy.
 pub const POLICY_LABEL: &str = "anp";
 
 /// The DNS name to resolve, or a wildcard of one label.
-#[derive(CustomResource, Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(CustomResource, Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[kube(
     group = "kubeovn.io",
+    schema = "disabled",
     version = "v1",
     kind = "DNSNameResolver",
     root = "KubeOvnDnsNameResolver",
@@ -25,7 +25,6 @@ pub const POLICY_LABEL: &str = "anp";
 #[serde(rename_all = "camelCase")]
 pub struct KubeOvnDnsNameResolverSpec {
     /// A lower-case fully qualified name with its trailing dot. A leading `*.` stands for exactly one label. Immutable.
-    #[schemars(schema_with = "schema::dns_name")]
     pub name: String,
 }
 

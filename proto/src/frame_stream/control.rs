@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{EncodeError, FrameError, FrameErrorKind, Limits};
+use super::{FrameError, FrameErrorKind, Limits};
 
 /// The only type of field that is defined (`FSTRM_CONTROL_FIELD_CONTENT_TYPE`).
 const CONTENT_TYPE_FIELD: u32 = 1;
@@ -172,49 +172,19 @@ impl Control {
         Ok(control)
     }
 
-    /// Appends this control frame to `dst`, with its escape and its length.
-    ///
-    /// # Errors
-    ///
-    /// If a reader with these limits would refuse it; `dst` is then as it was.
-    pub fn encode(&self, limits: &Limits, dst: &mut BytesMut) -> Result<(), EncodeError> {
-        self.check_count().map_err(EncodeError::Refused)?;
-        if let Some(long) = self
-            .content_types
-            .iter()
-            .find(|t| t.len() > limits.content_type)
-        {
-            let kind = FrameErrorKind::ContentTypeTooLong {
-                length: long.len(),
-                limit: limits.content_type,
-            };
-            return Err(EncodeError::Refused(kind));
-        }
-        let fields: usize = self
-            .content_types
-            .iter()
-            .map(|content_type| 2 * INTEGER + content_type.len())
-            .sum();
-        let length = INTEGER + fields;
-        let too_long = FrameErrorKind::ControlTooLong {
-            length,
-            limit: limits.control_frame,
-        };
-        let wire_length = u32::try_from(length).map_err(|_| EncodeError::Refused(too_long))?;
-        if length > limits.control_frame {
-            return Err(EncodeError::Refused(too_long));
-        }
+    /// Appends this control frame to `dst`, with its escape and its length. A reader refuses a longer frame than its limits.
+    pub fn encode(&self, dst: &mut BytesMut) {
+        let lengths = self.content_types.iter().map(|it| 2 * INTEGER + it.len());
+        let length = INTEGER + lengths.sum::<usize>();
         dst.reserve(2 * INTEGER + length);
         dst.put_u32(0);
-        dst.put_u32(wire_length);
+        dst.put_u32(length as u32);
         dst.put_u32(self.kind.code());
         for content_type in &self.content_types {
             dst.put_u32(CONTENT_TYPE_FIELD);
-            // Shorter than the frame, whose length fits.
             dst.put_u32(content_type.len() as u32);
             dst.put_slice(content_type);
         }
-        Ok(())
     }
 
     fn check_count(&self) -> Result<(), FrameErrorKind> {

@@ -1,15 +1,13 @@
 //! The errors of a stream of frames, with their positions.
 
-use std::io;
-
 use super::{ControlKind, HandshakeError};
 
 /// A frame that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} (byte {offset})")]
 pub struct FrameError {
-    /// The first byte of the faulty element. A [`Codec`](super::Codec) and a [`StreamReader`](super::StreamReader)
-    /// count from the start of the stream, other functions from the start of the parsed buffer.
+    /// The first byte of the faulty element. A [`StreamReader`](super::StreamReader) counts from the start of the stream,
+    /// other functions from the start of the parsed buffer.
     pub offset: u64,
     /// The fault.
     pub kind: FrameErrorKind,
@@ -87,18 +85,7 @@ pub enum FrameErrorKind {
     },
 }
 
-/// A frame that cannot be written. Lengths are in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum EncodeError {
-    /// A data frame without bytes has no encoding: its length would be the escape of a control frame.
-    #[error("an empty data frame cannot be written")]
-    EmptyData,
-    /// The frame breaks a limit or a rule that a reader would enforce.
-    #[error("{0} cannot be written")]
-    Refused(FrameErrorKind),
-}
-
-/// An error of a stream, from the [`Codec`](super::Codec) or the [`StreamReader`](super::StreamReader).
+/// An error of a stream, from the [`StreamReader`](super::StreamReader).
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A frame cannot be read.
@@ -122,10 +109,4 @@ pub enum Error {
         /// How many bytes are missing at least.
         missing: usize,
     },
-    /// A frame cannot be written.
-    #[error(transparent)]
-    Encode(#[from] EncodeError),
-    /// The transport failed.
-    #[error(transparent)]
-    Io(#[from] io::Error),
 }

@@ -1,8 +1,6 @@
 //! One frame from the front of a buffer, in place.
 
-use bytes::{BufMut, BytesMut};
-
-use super::{Control, EncodeError, FrameError, FrameErrorKind, Limits};
+use super::{Control, FrameError, FrameErrorKind, Limits};
 
 /// The length field of a data frame, and the escape of a control frame.
 const LENGTH: usize = size_of::<u32>();
@@ -104,27 +102,4 @@ fn parse_control<'a>(buf: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, Frame
         frame: FrameRef::Control(control),
         consumed: header + length,
     })
-}
-
-/// Appends a data frame with this payload to `dst`.
-///
-/// # Errors
-///
-/// If `payload` is empty or longer than the limit; `dst` is then unchanged.
-pub fn encode_data(payload: &[u8], limits: &Limits, dst: &mut BytesMut) -> Result<(), EncodeError> {
-    if payload.is_empty() {
-        return Err(EncodeError::EmptyData);
-    }
-    let too_long = FrameErrorKind::DataTooLong {
-        length: payload.len(),
-        limit: limits.data_frame,
-    };
-    let length = u32::try_from(payload.len()).map_err(|_| EncodeError::Refused(too_long))?;
-    if payload.len() > limits.data_frame {
-        return Err(EncodeError::Refused(too_long));
-    }
-    dst.reserve(LENGTH + payload.len());
-    dst.put_u32(length);
-    dst.put_slice(payload);
-    Ok(())
 }

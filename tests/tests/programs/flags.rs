@@ -13,7 +13,7 @@ use clap::{Arg, Command};
 const UPDATE: &str = "UPDATE_GENERATED";
 
 const HEAD: &str = "<!-- Generated from the programs; see tests/tests/programs/flags.rs. -->\n\n# Flags\n\n\
-The tables have the texts of `--help`. `-h` prints the everyday flags only.\n\n\
+The tables have the texts of `--help`. `-h` prints the first sentences.\n\n\
 - Each flag of the collector, the ovn-writer and the policy-writer has an environment variable. Of the flags of subcommands, only those have one that tell\n  \
 where to read, and `--extra`. The flag wins over the variable. An empty variable counts as none.\n\
 - A repeatable flag, and its variable, may have a list with commas.\n\
@@ -23,7 +23,7 @@ where to read, and `--extra`. The flag wins over the variable. An empty variable
 fn commands() -> [Command; 4] {
     use runtime::args::command;
     [
-        command::<collector::args::Cli>(collector::args::PREFIX, collector::args::ADMIN),
+        command::<collector::args::Args>(collector::args::PREFIX, collector::args::ADMIN),
         command::<ovn_writer::Args>(ovn_writer::PREFIX, ovn_writer::ADMIN),
         command::<policy_writer::Args>(policy_writer::PREFIX, policy_writer::ADMIN),
         command::<egress::args::Cli>(egress::args::PREFIX, ""),

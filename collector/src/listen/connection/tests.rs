@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use prost::Message as _;
 use proto::{
     dnstap::pb,
-    frame_stream::{Control, ControlKind, Limits, encode_data},
+    frame_stream::{Control, ControlKind, Limits},
 };
 use runtime::{
     clock::{Clock, Timestamp},
@@ -102,14 +102,13 @@ fn control(kind: ControlKind) -> Vec<u8> {
         _ => Control::with_content_type(kind, Bytes::from_static(proto::dnstap::CONTENT_TYPE)),
     };
     let mut bytes = BytesMut::new();
-    control.encode(&Limits::default(), &mut bytes).unwrap();
+    control.encode(&mut bytes);
     bytes.to_vec()
 }
 
 fn data(payload: &[u8]) -> Vec<u8> {
-    let mut bytes = BytesMut::new();
-    encode_data(payload, &Limits::default(), &mut bytes).unwrap();
-    bytes.to_vec()
+    let length = u32::try_from(payload.len()).unwrap();
+    [&length.to_be_bytes(), payload].concat()
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,7 +154,7 @@ async fn each_broken_stream_ends_with_its_reason() {
         let mut bytes = BytesMut::new();
         let control =
             Control::with_content_type(ControlKind::Start, Bytes::from_static(b"protobuf:other"));
-        control.encode(&Limits::default(), &mut bytes).unwrap();
+        control.encode(&mut bytes);
         bytes.to_vec()
     };
     let cases: [(Vec<u8>, &str); 6] = [

@@ -2,10 +2,7 @@
 
 use serde_json::json;
 
-use super::{
-    super::*,
-    world::{World, key},
-};
+use super::{super::*, world::World};
 
 fn ips(world: &World, name: &str) -> Vec<String> {
     world.map(name).data.unwrap().domains[0].ips.clone()
@@ -128,55 +125,11 @@ fn kind_that_is_refused_delays_no_other() {
 }
 
 #[test]
-fn unreadable_resolvers_delete_no_policy() {
+fn absent_resolvers_delete_no_policy() {
     let list = json!({"domainList": ["one.example.com"]});
-    let mut world = World::ready("a", list.clone(), &["192.0.2.1"]);
+    let mut world = World::ready("a", list, &["192.0.2.1"]);
     // The folder is not mounted.
-    world.restart_without_resolvers(&[]);
+    world.restart_without_resolvers();
     world.pass(60);
     assert!(world.policy("a").is_some());
-    // Its file cannot be read.
-    world.restart_without_resolvers(&[key("a")]);
-    world.resolver("b", list.clone());
-    world.pass(60);
-    assert!(world.policy("a").is_some());
-    world.restart_without_resolvers(&[]);
-    world.resolver("b", list);
-    world.pass(60);
-    assert_eq!(world.policy("a"), None);
-    assert!(world.policy("b").is_some());
-}
-
-#[test]
-fn orphans_are_deleted_again_until_it_succeeds() {
-    let list = json!({"domainList": ["one.example.com"]});
-    let mut world = World::ready("a", list, &["192.0.2.1"]);
-    world.foreign_policy("b", None);
-    world.refuses = Output::ALL.into();
-    world.delete_resolver("a");
-    world.pass(5);
-    assert!(world.policy("a").is_some());
-    world.refuses.clear();
-    world.pass(60);
-    assert_eq!(world.policy("a"), None);
-    assert!(world.policy("b").is_some());
-}
-
-#[test]
-fn resolver_that_goes_while_its_job_runs_leaves_no_orphan() {
-    let list = json!({"domainList": ["one.example.com"]});
-    let mut world = World::ready("a", list, &["192.0.2.1"]);
-    world.pass(20);
-    world.name("one.example.com.", &["192.0.2.1", "192.0.2.2"]);
-    let jobs = world.planner.next_jobs(16, world.now());
-    assert!(!jobs.is_empty());
-    world.delete_resolver("a");
-    // The objects of a job that is under way are left alone.
-    assert_eq!(world.planner.next_jobs(16, world.now()).len(), 0);
-    let done: Vec<_> = jobs.into_iter().map(|job| world.carry_out(job)).collect();
-    for done in done {
-        world.planner.finished(done, world.now());
-    }
-    world.pass(5);
-    assert_eq!(world.policy("a"), None);
 }

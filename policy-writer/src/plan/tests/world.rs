@@ -61,7 +61,6 @@ impl World {
             filter: Filter::default(),
             label_prefix: Some("egress.example.com/".to_owned()),
             dns: None,
-            collects_garbage: false,
         };
         let start = Instant::now();
         let mut world = Self {
@@ -316,18 +315,10 @@ impl World {
         self.planner.apply_output(&Event::Applied(set), self.now());
     }
 
-    pub(crate) fn delete_resolver(&mut self, name: &str) {
-        self.resolvers.remove(&key(name));
-        let event = Event::Deleted(key(name));
-        self.planner.apply_resolvers(&event, self.now());
-    }
-
-    /// Another process begins, and finds no DNSResolver: these cannot be read.
-    pub(crate) fn restart_without_resolvers(&mut self, unreadable: &[ObjectKey]) {
+    /// Another process begins, and finds no DNSResolver.
+    pub(crate) fn restart_without_resolvers(&mut self) {
         self.resolvers.clear();
         self.restart();
-        let event = Event::Undecodable(unreadable.iter().cloned().collect());
-        self.planner.apply_resolvers(&event, self.now());
     }
 
     pub(crate) fn delete_policy(&mut self, name: &str) {

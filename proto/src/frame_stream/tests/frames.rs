@@ -1,10 +1,9 @@
-//! Frames from bytes and to bytes: the parser and the codec, on good and on bad input.
+//! Frames from bytes: the parser on good and on bad input.
 
 use crate::frame_stream::{
-    Codec, ControlKind, FrameError, FrameErrorKind, FrameRef, Limits, Parsed, parse,
+    ControlKind, FrameError, FrameErrorKind, FrameRef, Limits, Parsed, parse,
 };
-use bytes::{BufMut, BytesMut};
-use tokio_util::codec::Decoder;
+use bytes::BufMut;
 
 const DNSTAP: &[u8] = b"protobuf:dnstap.Dnstap";
 
@@ -143,23 +142,4 @@ fn a_malformed_control_frame_is_refused_where_it_is_wrong() {
     let kind = FrameErrorKind::FieldTruncated { needed: 4, left: 3 };
     let bytes = [0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 1];
     assert_eq!(refused(&bytes), FrameError { offset: 12, kind });
-}
-
-#[test]
-fn the_codec_reserves_no_more_than_a_frame_may_have() {
-    let limits = Limits {
-        data_frame: 1000,
-        ..Limits::default()
-    };
-    let mut codec = Codec::new(limits);
-    let mut buf = BytesMut::from(&1000u32.to_be_bytes()[..]);
-    assert!(codec.decode(&mut buf).unwrap().is_none());
-    assert!(
-        (1004..4096).contains(&buf.capacity()),
-        "{} bytes",
-        buf.capacity()
-    );
-    let mut buf = BytesMut::from(&1001u32.to_be_bytes()[..]);
-    codec.decode(&mut buf).unwrap_err();
-    assert!(buf.capacity() < 1000);
 }
