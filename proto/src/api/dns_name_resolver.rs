@@ -38,7 +38,7 @@ pub struct DnsNameResolverSpec {
 pub struct DnsNameResolverStatus {
     /// One entry for each name that was looked up and matches `spec.name`; for a wildcard, the wildcard's own entry
     /// comes first. Each `dnsName` has one entry.
-    // OpenShift's definition has list-maps. These lists are atomic, so `managedFields` does not grow with them.
+    // OpenShift's definition has list-maps. The chart's has atomic lists, so `managedFields` does not grow with them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resolved_names: Vec<ResolvedName>,
 }

@@ -166,9 +166,11 @@ impl Control {
                 .push(Bytes::copy_from_slice(content_type));
             rest = after;
         }
-        control
-            .check_count()
-            .map_err(|kind| FrameError::new(0, kind))?;
+        let (kind, count) = (control.kind, control.content_types.len());
+        if count > kind.content_types() {
+            let kind = FrameErrorKind::TooManyContentTypes { kind, count };
+            return Err(FrameError::new(0, kind));
+        }
         Ok(control)
     }
 
@@ -185,14 +187,6 @@ impl Control {
             dst.put_u32(content_type.len() as u32);
             dst.put_slice(content_type);
         }
-    }
-
-    fn check_count(&self) -> Result<(), FrameErrorKind> {
-        let (kind, count) = (self.kind, self.content_types.len());
-        if count > kind.content_types() {
-            return Err(FrameErrorKind::TooManyContentTypes { kind, count });
-        }
-        Ok(())
     }
 }
 
