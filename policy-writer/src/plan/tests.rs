@@ -19,7 +19,7 @@ fn new_policy_waits_for_answers_and_then_refuses_all() {
     );
     world.name("one.example.com.", &["192.0.2.1"]);
     world.run();
-    assert_eq!(world.policy("a"), None);
+    assert_eq!((world.policy("a"), world.reasons()), (None, vec![]));
     world.pass(FIRST_ANSWERS_SECONDS);
     assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
     let mut world = World::new();
@@ -82,14 +82,19 @@ fn object_of_another_owner_is_left_alone_and_named() {
         "{condition:?}"
     );
     assert!(!world.status("a").ready);
+    assert!(world.reasons().contains(&"NameTaken"));
     assert_eq!(
         world.map("a").data.unwrap().domains[0].ips,
         ["192.0.2.1/32"]
     );
+    let since = |world: &World, kind| world.condition("a", kind).last_transition_time;
+    let before = ["NameTaken", "LimitExceeded"].map(|kind| since(&world, kind));
     world.delete_policy("a");
     world.pass(30);
     assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
     assert!(world.status("a").ready);
+    assert!(since(&world, "NameTaken") > before[0]);
+    assert_eq!(since(&world, "LimitExceeded"), before[1]);
 }
 
 #[test]
@@ -102,6 +107,7 @@ fn foreign_change_is_put_right_at_most_once_a_second() {
     world.run();
     assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
     assert!(world.reasons().contains(&"OpenPolicyClosed"));
+    assert_eq!(world.finalizers("a"), ["example.com/keep"]);
     for _ in 0..100 {
         world.open_policy("a");
         world.pass_for(Duration::from_millis(100));

@@ -46,6 +46,31 @@ fn a_status_is_read_whatever_else_stands_in_it_and_written_as_the_api_wants_it()
 }
 
 #[test]
+fn a_refused_answer_is_no_failure_of_a_name() {
+    let entry = |reason: &str, status: &str| -> ResolvedName {
+        let condition = json!({
+            "type": DEGRADED, "status": status, "reason": reason, "message": "m",
+            "lastTransitionTime": "2026-08-01T12:00:00Z",
+        });
+        let entry = json!({"dnsName": "a.b.", "resolvedAddresses": [], "conditions": [condition]});
+        serde_json::from_value(entry).unwrap()
+    };
+    let said = |it: ResolvedName| {
+        let owned = |it: Option<&str>| it.map(str::to_owned);
+        (owned(it.failure()), owned(it.refused()))
+    };
+    assert_eq!(
+        said(entry("NXDOMAIN", "True")),
+        (Some("NXDOMAIN".into()), None)
+    );
+    assert_eq!(
+        said(entry(ANSWER_REFUSED, "True")),
+        (None, Some("m".into()))
+    );
+    assert_eq!(said(entry("NXDOMAIN", "False")), (None, None));
+}
+
+#[test]
 fn a_rule_type_that_the_loose_pattern_lets_through_denies() {
     let rule_type = |text: &str| serde_json::from_value::<RuleType>(json!(text));
     assert_eq!(rule_type("Allow").unwrap(), RuleType::Allow);

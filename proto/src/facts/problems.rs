@@ -119,3 +119,22 @@ impl Reason {
         Self { code, sentence }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_beyond_the_most_are_counted() {
+        let problem = || Problem::fault("Code", "subject", "sentence", "remedy");
+        let mut problems = Problems::default();
+        problems.extend((0..MOST).map(|_| problem()));
+        assert_eq!((problems.listed.len(), problems.more), (MOST, 0));
+        let other = Problems {
+            listed: vec![problem()],
+            more: 2,
+        };
+        problems.append(other);
+        assert_eq!((problems.listed.len(), problems.more), (MOST, 3));
+    }
+}

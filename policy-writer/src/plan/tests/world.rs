@@ -244,9 +244,10 @@ impl World {
         self.put_policy(name, spec, ObjectMeta::default());
     }
 
-    /// A rule without peers.
+    /// A rule without peers, and a finalizer.
     pub(crate) fn open_policy(&mut self, name: &str) {
-        let metadata = self.policies[&key(name)].metadata.clone();
+        let mut metadata = self.policies[&key(name)].metadata.clone();
+        metadata.finalizers = Some(vec!["example.com/keep".to_owned()]);
         self.put_policy(
             name,
             json!({"podSelector": {}, "policyTypes": ["Egress"], "egress": [{}]}),
@@ -331,6 +332,11 @@ impl World {
     pub(crate) fn policy(&self, name: &str) -> Option<Vec<String>> {
         let spec = self.policies.get(&key(name))?.spec.clone().unwrap();
         Some(egress::addresses(&spec).map(|it| it.to_string()).collect())
+    }
+
+    pub(crate) fn finalizers(&self, name: &str) -> Vec<String> {
+        let metadata = self.policies[&key(name)].metadata.clone();
+        metadata.finalizers.unwrap_or_default()
     }
 
     pub(crate) fn is_open(&self, name: &str) -> bool {

@@ -103,6 +103,10 @@ fn a_wildcard_stands_for_exactly_one_label() {
     }
     assert!(name("a.example.com").matches(&name("A.example.com.")));
     assert!(!name("a.example.com").matches(&wildcard));
+    assert_eq!(name("a.example.com").wildcard(), Some(wildcard.clone()));
+    for without in [wildcard, name("example.com")] {
+        assert_eq!(without.wildcard(), None, "{without:?}");
+    }
 }
 
 proptest! {

@@ -26,6 +26,13 @@ fn octets_that_are_not_printable_are_escaped() {
 }
 
 #[test]
+fn the_parent_of_a_name_lacks_its_first_label() {
+    assert_eq!(text("a.bc").parent(), Some(text("bc").wire()));
+    assert_eq!(text("bc").parent(), Some(&b"\0"[..]));
+    assert_eq!(text(".").parent(), None);
+}
+
+#[test]
 fn a_bad_name_of_a_question_is_refused_with_its_place() {
     let question = |octets: &[u8]| {
         let mut message = vec![0; HEADER];

@@ -9,7 +9,7 @@ use hickory_proto::{
         rdata::{A, AAAA, CNAME, TXT},
     },
 };
-use proptest::{bool::weighted, collection::vec, prelude::*, sample::select};
+use proptest::{bool::weighted, collection::vec, option, prelude::*, sample::select};
 
 use crate::fuzzing::dns::{ours, theirs};
 
@@ -49,7 +49,7 @@ proptest! {
         (id, truncated, rcode) in (any::<u16>(), any::<bool>(), 0..6_u8),
         qtype in select(&[RecordType::A, RecordType::AAAA, RecordType::ANY]),
         (name, class) in (name(), class()),
-        (answers, authority) in (vec(record(), 0..12), record()),
+        (answers, authority) in (vec(record(), 0..12), option::of(record())),
     ) {
         let mut message = Message::new(id, MessageType::Response, OpCode::Query);
         message.metadata.truncation = truncated;
@@ -58,7 +58,7 @@ proptest! {
         question.query_class = class;
         message.add_query(question);
         message.add_answers(answers);
-        message.add_authority(authority);
+        message.add_authorities(authority);
         let octets = message.to_vec().unwrap();
         let decoded = Message::from_vec(&octets).unwrap();
         prop_assert_eq!(ours(&octets), Ok(theirs(&decoded)));

@@ -1,9 +1,9 @@
 //! Frames from bytes: the parser on good and on bad input.
 
 use crate::frame_stream::{
-    ControlKind, FrameError, FrameErrorKind, FrameRef, Limits, Parsed, parse,
+    Control, ControlKind, FrameError, FrameErrorKind, FrameRef, Limits, Parsed, StreamReader, parse,
 };
-use bytes::BufMut;
+use bytes::{BufMut, Bytes, BytesMut};
 
 const DNSTAP: &[u8] = b"protobuf:dnstap.Dnstap";
 
@@ -142,4 +142,33 @@ fn a_malformed_control_frame_is_refused_where_it_is_wrong() {
     let kind = FrameErrorKind::FieldTruncated { needed: 4, left: 3 };
     let bytes = [0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 1];
     assert_eq!(refused(&bytes), FrameError { offset: 12, kind });
+}
+
+#[test]
+fn a_control_frame_is_written_as_it_is_read() {
+    let ready = Control {
+        kind: ControlKind::Ready,
+        content_types: vec![Bytes::from_static(DNSTAP), Bytes::from_static(b"x")],
+    };
+    let cases: [(Control, &[&dyn Word]); 3] = [
+        (ready, &[&4u32, &1u32, &DNSTAP, &1u32, &&b"x"[..]]),
+        (Control::new(ControlKind::Finish), &[&5u32]),
+        (Control::new(ControlKind::Unknown(6)), &[&6u32]),
+    ];
+    for (frame, payload) in cases {
+        let mut octets = BytesMut::new();
+        frame.encode(&mut octets);
+        assert_eq!(octets, control(payload), "{frame:?}");
+        assert_eq!(whole(&octets), (FrameRef::Control(frame), octets.len()));
+    }
+}
+
+#[test]
+fn a_stream_may_end_between_two_frames_only() {
+    let reader = StreamReader::new(DNSTAP, Limits::default());
+    let frame = data(b"abc");
+    for (length, ends_well) in [(0, true), (1, false), (6, false), (7, true)] {
+        let (octets, _) = frame.split_at(length);
+        assert_eq!(reader.end(octets).is_ok(), ends_well, "{length} bytes");
+    }
 }
