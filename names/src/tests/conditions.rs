@@ -62,6 +62,23 @@ fn condition_of_another_writer_becomes_ours_with_its_time() {
 }
 
 #[test]
+fn name_without_addresses_keeps_its_reason_until_look_ups_say_another() {
+    use FamilyResult::{Absent, Unknown};
+    let guard = proto::address::Forbidden::Loopback.as_str();
+    let mut known = Known::new(A);
+    assert!(known.state.note_refused(guard));
+    known = Known::new(A);
+    known.observe(A, &[("1.1.1.1", 30)], 0.0).write(0.0);
+    known.expire(4000.0);
+    assert!(!known.state.note_refused(guard));
+    for (results, reason) in [([Absent, Unknown], "Expired"), ([Absent; 2], "NoAddress")] {
+        known.looked_up(A, results, 4001.0);
+        known.write(4001.0);
+        assert_eq!(reasons(&known.stored), [format!("{A}. {reason}")]);
+    }
+}
+
+#[test]
 fn malformed_address_in_a_status_is_removed_by_an_urgent_update() {
     let mut known = Known::new(A);
     let stored = status(serde_json::json!([{

@@ -33,7 +33,7 @@ fn record() -> impl Strategy<Value = Record> {
         6 => name().prop_map(|it| RData::CNAME(CNAME(it))),
         1 => Just(RData::TXT(TXT::new(vec!["text".to_owned()]))),
     ];
-    let ttl = prop_oneof![9 => 0..100_u32, 1 => any::<u32>()];
+    let ttl = prop_oneof![9 => 0..100_u32, 1 => any::<u32>(), 1 => Just(i32::MAX as u32)];
     (name(), ttl, class(), data).prop_map(|(owner, ttl, class, data)| {
         let mut record = Record::from_rdata(owner, ttl, data);
         record.dns_class = class;
