@@ -79,6 +79,19 @@ impl Program {
         messages(&self.process.log())
     }
 
+    /// Waits until it has logged where it is inspected since its start, and returns the URL.
+    pub async fn inspect_url(&self) -> String {
+        let what = format!("{} is inspected", self.name);
+        eventually(&what, async || {
+            let messages = self.messages();
+            let mut messages = messages.iter();
+            let listening = messages.find(|it| it["message"] == "inspect listening");
+            let url = listening.and_then(|it| it["addr"].as_str());
+            url.map(str::to_owned).ok_or_else(|| self.process.log())
+        })
+        .await
+    }
+
     /// Waits until a metric is at least `least`; see [`Admin::metric`].
     pub async fn counts(&self, metric: &str, labels: &[&str], least: f64) {
         eventually(

@@ -10,7 +10,7 @@ use tests::{
     admin::Admin,
     coredns::CoreDns,
     faults::{Fault, has, problems},
-    programs::{self, Program},
+    programs,
     upstream::{Asked, Scripted, Speech},
     wait::eventually,
     workdir::Workdir,
@@ -50,8 +50,8 @@ impl Programs {
         let mut world = World::start(setup).await;
         world.restart_asking(&FLAGS).await;
         Self {
-            collector: inspect_of(&world.collector),
-            writer: inspect_of(&world.ovn_writer),
+            collector: world.collector.inspect_url().await,
+            writer: world.ovn_writer.inspect_url().await,
             world,
         }
     }
@@ -98,14 +98,6 @@ impl Programs {
             .is_told(async |command| self.says(command).await)
             .await;
     }
-}
-
-/// Where a program is asked since its last start.
-fn inspect_of(program: &Program) -> String {
-    let messages = program.messages();
-    let mut messages = messages.iter();
-    let listens = messages.find(|it| it["message"] == "inspect listening");
-    listens.unwrap()["addr"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -212,7 +204,7 @@ async fn fault_of_a_program_or_the_store_is_told_with_its_cause() {
     it.is_checked(2).await;
     it.world.ovn_writer.restart().await;
     it.world.ovn_writer.ready().await;
-    it.writer = inspect_of(&it.world.ovn_writer);
+    it.writer = it.world.ovn_writer.inspect_url().await;
 
     // A second DNS server has no `dnstap` line.
     let (folder, mute) = (&it.world.workdir, Workdir::new());
@@ -226,7 +218,7 @@ async fn fault_of_a_program_or_the_store_is_told_with_its_cause() {
     it.world.collector.process().kill();
     it.world.collector = start_collector(&it.world.workdir, &it.world.store, &flags).await;
     it.world.collector.ready().await;
-    it.collector = inspect_of(&it.world.collector);
+    it.collector = it.world.collector.inspect_url().await;
     it.world.coredns.restart().await;
     it.tell("no dnstap line in one CoreDNS").await;
 
@@ -245,7 +237,7 @@ async fn fault_of_a_program_or_the_store_is_told_with_its_cause() {
     fs::rename(&store, &aside).unwrap();
     fs::create_dir(&store).unwrap();
     it.world.collector.restart().await;
-    it.collector = inspect_of(&it.world.collector);
+    it.collector = it.world.collector.inspect_url().await;
     it.tell("folder of the store empty").await;
 
     it.collector = it.writer.clone();

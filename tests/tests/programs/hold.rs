@@ -116,10 +116,7 @@ async fn answer_with_a_new_address_comes_after_its_status() {
 #[tokio::test]
 async fn switch_makes_answers_pass_until_it_is_set_back() {
     let fixture = Fixture::start(&["--inspect=tcp://127.0.0.1:0"]).await;
-    let messages = fixture.collector.messages();
-    let mut messages = messages.iter();
-    let inspect = messages.find(|it| it["message"] == "inspect listening");
-    let inspect = format!("--collector={}", inspect.unwrap()["addr"].as_str().unwrap());
+    let inspect = format!("--collector={}", fixture.collector.inspect_url().await);
     let switch = async |mode: &str| {
         let mut egress = Command::new(programs::program("egress"));
         let output = egress
@@ -145,11 +142,7 @@ async fn switch_makes_answers_pass_until_it_is_set_back() {
 async fn forwarded_answer_is_a_source_of_its_own() {
     let fixture = Fixture::start(&["--inspect=tcp://127.0.0.1:0"]).await;
     fixture.is_written_at_answer(1).await;
-    let messages = fixture.collector.messages();
-    let inspect = messages
-        .iter()
-        .find(|it| it["message"] == "inspect listening");
-    let inspect = format!("--collector={}", inspect.unwrap()["addr"].as_str().unwrap());
+    let inspect = format!("--collector={}", fixture.collector.inspect_url().await);
     // Later the event of CoreDNS is the latest source.
     let mut egress = Command::new(programs::program("egress"));
     let output = egress

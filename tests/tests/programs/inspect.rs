@@ -11,10 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The page as the browser understands it, and its text, once it has shown the first answers. The browser's clock stands
 /// still while it waits for an answer.
 pub(crate) async fn shown(program: &Program) -> (String, String) {
-    let messages = program.messages();
-    let mut messages = messages.iter();
-    let listening = messages.find(|it| it["message"] == "inspect listening");
-    let address = listening.expect("it is in the log")["addr"].as_str();
+    let page = program.inspect_url().await.replacen("tcp", "http", 1);
     let profile = tempfile::tempdir().unwrap();
     let shown = Command::new("chromium")
         .args([
@@ -26,7 +23,7 @@ pub(crate) async fn shown(program: &Program) -> (String, String) {
             "--dump-dom",
         ])
         .arg(format!("--user-data-dir={}", profile.path().display()))
-        .arg(address.unwrap().replacen("tcp", "http", 1))
+        .arg(page)
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
