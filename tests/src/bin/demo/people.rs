@@ -16,20 +16,11 @@ pub(crate) async fn egress(words: &[&str], places: &[String], most: usize) {
 }
 
 /// A flag with the URL of a program.
-pub(crate) fn place(flag: &str, program: &Program) -> [String; 2] {
-    [flag.to_owned(), inspect(program)]
+pub(crate) async fn place(flag: &str, program: &Program) -> [String; 2] {
+    [flag.to_owned(), program.inspect_url().await]
 }
 
 /// The URL of the status page of a program.
-pub(crate) fn page(program: &Program) -> String {
-    inspect(program).replacen("tcp", "http", 1)
-}
-
-/// The URL of the state of a program.
-fn inspect(program: &Program) -> String {
-    let messages = program.messages();
-    let mut messages = messages.iter();
-    let listening = messages.find(|it| it["message"] == "inspect listening");
-    let address = listening.and_then(|it| it["addr"].as_str());
-    address.expect("it listens").to_owned()
+pub(crate) async fn page(program: &Program) -> String {
+    program.inspect_url().await.replacen("tcp", "http", 1)
 }

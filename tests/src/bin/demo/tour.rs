@@ -33,7 +33,7 @@ pub(crate) async fn run(keep: bool) {
     a_wildcard(&stage).await;
     why(&stage).await;
     a_restart(&mut stage).await;
-    egress(&["verify"], &of_writer(&stage), 2).await;
+    egress(&["verify"], &of_writer(&stage).await, 2).await;
     if keep {
         play(&stage).await
     }
@@ -108,10 +108,10 @@ async fn why(stage: &Stage) {
     // An ACL as ovn-kubernetes makes it for the rule.
     let northbound = &stage.world.northbound;
     northbound.create_acls(&[API.to_owned()], false);
-    let collector = place("--collector", &stage.world.collector);
+    let collector = place("--collector", &stage.world.collector).await;
     egress(&["explain", API], &collector, 3).await;
     egress(&["explain", TRACKER], &collector, 2).await;
-    egress(&["explain", "192.0.2.20"], &of_writer(stage), 5).await;
+    egress(&["explain", "192.0.2.20"], &of_writer(stage).await, 5).await;
 }
 
 async fn a_restart(stage: &mut Stage) {
@@ -132,8 +132,8 @@ async fn a_restart(stage: &mut Stage) {
     println!("  It runs again. Addresses that left a set meanwhile: 0");
 }
 
-fn of_writer(stage: &Stage) -> [String; 2] {
-    place("--ovn-writer", &stage.world.ovn_writer)
+async fn of_writer(stage: &Stage) -> [String; 2] {
+    place("--ovn-writer", &stage.world.ovn_writer).await
 }
 
 /// How many addresses each name has.
@@ -155,19 +155,19 @@ async fn play(stage: &Stage) -> ! {
     heading(
         "It keeps running; Ctrl-C ends it. The status pages, and commands for another terminal:",
     );
-    let pages = [&world.collector, &world.ovn_writer].map(page);
-    println!("  {}", pages.join(" and "));
+    let (collector, writer) = (page(&world.collector).await, page(&world.ovn_writer).await);
+    println!("  {collector} and {writer}");
     let dns = world.coredns.address();
     println!(
         "  dig @{} -p {} new.assets.shop.example A",
         dns.ip(),
         dns.port()
     );
-    let collector = place("--collector", &world.collector).join(" ");
+    let collector = place("--collector", &world.collector).await.join(" ");
     println!("  target/debug/egress explain new.assets.shop.example {collector}");
     println!(
         "  target/debug/egress verify {}",
-        of_writer(stage).join(" ")
+        of_writer(stage).await.join(" ")
     );
     println!(
         "  $EDITOR {}     # add a rule",
