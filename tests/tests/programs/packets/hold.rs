@@ -3,6 +3,7 @@
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    ops::Range,
     time::Duration,
 };
 
@@ -67,10 +68,10 @@ fn connects(pod: Pod, to: SocketAddr, transport: &str) -> io::Result<()> {
     socket.recv_from(&mut [0; 64]).map(drop)
 }
 
-/// How many first connections of each kind are made at once.
-async fn made(town: &DatapathFixture, hold: usize, count: usize) -> [usize; 4] {
+/// How many first connections of each kind are made at once, to the names of these numbers.
+async fn made(town: &DatapathFixture, hold: usize, numbers: Range<usize>) -> [usize; 4] {
     let mut made = [0; 4];
-    for number in 0..count {
+    for number in numbers {
         for (kind, (family, transport)) in KINDS.into_iter().enumerate() {
             let name = format!("n{number}-{kind}.{}", domain(hold, number));
             let (pod, dns) = (town.pod, town.dns_of_pod());
@@ -101,7 +102,8 @@ mod soak {
         let flag = hold_flag(hold, upstream.address);
         let flags = [flag.as_str()];
         let (count, count_without) = or_long((25, 3), (250, 25));
-        let domains = [(1, count), (0, count_without)].map(|(hold, count)| {
+        let (least, rounds) = or_long((75, 3), (97, 1));
+        let domains = [(1, rounds * count), (0, count_without)].map(|(hold, count)| {
             let domains = (0..count).step_by(SHARING).map(move |it| domain(hold, it));
             domains.map(|it| format!("*.{it}"))
         });
@@ -120,9 +122,16 @@ mod soak {
         })
         .await;
         town.settled().await;
-        let with = made(&town, 1, count).await;
+        let mut with = [0; 4];
+        // A machine that is busy with other tests is too slow for some, and not all the time.
+        for round in 0..rounds {
+            with = made(&town, 1, round * count..(round + 1) * count).await;
+            if with.iter().sum::<usize>() * 100 >= 4 * count * least {
+                break;
+            }
+        }
         town.restart_coredns(&direct).await;
-        let without = made(&town, 0, count_without).await;
+        let without = made(&town, 0, 0..count_without).await;
         for (kind, (family, transport)) in KINDS.into_iter().enumerate() {
             println!(
                 "{family} {transport}: {} of {count} at once with hold, {} of {count_without} without",
@@ -138,10 +147,8 @@ mod soak {
             "{} answers were sent before their status",
             late.await.unwrap()
         );
-        let [with, without] = [(with, count), (without, count_without)]
-            .map(|(made, count)| made.iter().sum::<usize>() * 100 / (4 * count));
-        // The time that OVN has is short: on a busy machine it does more of them in time than without, and on an idle one nearly all.
-        let least = or_long(10, 97).max(without + 1);
-        assert!(with >= least, "{with} %, and without hold {without} %");
+        let (with, without) = (with.iter().sum::<usize>(), without.iter().sum::<usize>());
+        assert!(with * 100 >= 4 * count * least, "{with} of {}", 4 * count);
+        assert!(without < with, "{without} without hold");
     }
 }
