@@ -83,13 +83,15 @@ impl Program {
     pub async fn inspect_url(&self) -> String {
         let what = format!("{} is inspected", self.name);
         eventually(&what, async || {
-            let messages = self.messages();
-            let mut messages = messages.iter();
-            let listening = messages.find(|it| it["message"] == "inspect listening");
-            let url = listening.and_then(|it| it["addr"].as_str());
-            url.map(str::to_owned).ok_or_else(|| self.process.log())
+            let log = self.process.log();
+            address_in(&log, "inspect listening").ok_or(log)
         })
         .await
+    }
+
+    /// The URL of its status page; waits like [`Self::inspect_url`].
+    pub async fn page_url(&self) -> String {
+        self.inspect_url().await.replacen("tcp", "http", 1)
     }
 
     /// Waits until a metric is at least `least`; see [`Admin::metric`].
@@ -194,15 +196,20 @@ async fn find_admin(name: &str, process: &mut Process) -> Admin {
             if let Some(status) = process.ended() {
                 panic!("{name} has ended with {status}: {log}");
             }
-            messages(&log)
-                .iter()
-                .find(|message| message["message"] == "admin listening")
-                .and_then(|message| message["addr"].as_str()?.parse().ok())
+            address_in(&log, "admin listening")
+                .and_then(|it| it.parse().ok())
                 .map(Admin::new)
                 .ok_or(log)
         },
     )
     .await
+}
+
+/// The field `addr` of the first message of this text.
+fn address_in(log: &str, message: &str) -> Option<String> {
+    let messages = messages(log);
+    let found = messages.iter().find(|it| it["message"] == message)?;
+    found["addr"].as_str().map(str::to_owned)
 }
 
 fn messages(log: &str) -> Vec<Value> {

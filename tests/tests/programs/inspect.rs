@@ -11,7 +11,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The page as the browser understands it, and its text, once it has shown the first answers. The browser's clock stands
 /// still while it waits for an answer.
 pub(crate) async fn shown(program: &Program) -> (String, String) {
-    let page = program.inspect_url().await.replacen("tcp", "http", 1);
     let profile = tempfile::tempdir().unwrap();
     let shown = Command::new("chromium")
         .args([
@@ -23,7 +22,7 @@ pub(crate) async fn shown(program: &Program) -> (String, String) {
             "--dump-dom",
         ])
         .arg(format!("--user-data-dir={}", profile.path().display()))
-        .arg(page)
+        .arg(program.page_url().await)
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();

@@ -19,8 +19,3 @@ pub(crate) async fn egress(words: &[&str], places: &[String], most: usize) {
 pub(crate) async fn place(flag: &str, program: &Program) -> [String; 2] {
     [flag.to_owned(), program.inspect_url().await]
 }
-
-/// The URL of the status page of a program.
-pub(crate) async fn page(program: &Program) -> String {
-    program.inspect_url().await.replacen("tcp", "http", 1)
-}

@@ -7,7 +7,7 @@ use proto::api::Family;
 use tokio::time::{Instant, interval};
 
 use crate::{
-    people::{egress, page, place},
+    people::{egress, place},
     stage::{Stage, heading, table_heading},
 };
 
@@ -155,8 +155,8 @@ async fn play(stage: &Stage) -> ! {
     heading(
         "It keeps running; Ctrl-C ends it. The status pages, and commands for another terminal:",
     );
-    let (collector, writer) = (page(&world.collector).await, page(&world.ovn_writer).await);
-    println!("  {collector} and {writer}");
+    let collector = world.collector.page_url().await;
+    println!("  {collector} and {}", world.ovn_writer.page_url().await);
     let dns = world.coredns.address();
     println!(
         "  dig @{} -p {} new.assets.shop.example A",
