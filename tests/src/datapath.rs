@@ -9,17 +9,17 @@
 //! with the processes that hold them open. Creating them needs root.
 
 mod commands;
+mod daemon;
 mod egress_firewall;
 mod pod;
-mod switch;
 mod topology;
 
 use std::path::{Path, PathBuf};
 
 use self::{
     commands::{control, inside, socket, start, start_network, vsctl},
+    daemon::Daemon,
     pod::LINK,
-    switch::Switch,
     topology::{CHASSIS, CLUSTER, GATEWAY, NODE, OUTSIDE, PHYSICAL, ROUTER, port_addresses},
 };
 pub use self::{
@@ -45,9 +45,9 @@ const IN_USER_SPACE: &str = "datapath_type=netdev";
 #[derive(Debug)]
 pub struct Datapath {
     hosts: Vec<Process>,
-    _controller: Process,
+    _controller: Daemon,
     _northd: Process,
-    _vswitchd: Switch,
+    _vswitchd: Daemon,
     /// Holds the switch's network open.
     network: Process,
     _databases: [OvsdbServer; 2],
@@ -83,7 +83,7 @@ impl Datapath {
         let bridge = format!("--no-wait add-br {bridge} -- set Bridge {bridge} {IN_USER_SPACE}");
         vsctl(folder, &bridge).expect("a bridge to the outside");
         let network = start_network(folder, "switch").await;
-        let vswitchd = Switch::start(folder, network.pid());
+        let vswitchd = start_vswitchd(folder, network.pid());
         let northd = start_northd(folder, northbound);
         let controller = start_controller(folder);
         topology::create(northbound);
@@ -206,12 +206,29 @@ fn start_northd(folder: &Path, northbound: &Northbound) -> Process {
     start(folder, "ovn-northd", &ovn::program("ovn-northd"), &args)
 }
 
-fn start_controller(folder: &Path) -> Process {
-    let args = [socket(folder, "conf")];
-    start(
-        folder,
-        "ovn-controller",
-        &ovn::program("ovn-controller"),
-        &args,
-    )
+fn start_controller(folder: &Path) -> Daemon {
+    let folder = folder.to_owned();
+    Daemon::start(move || {
+        let args = [socket(&folder, "conf")];
+        let program = ovn::program("ovn-controller");
+        start(&folder, "ovn-controller", &program, &args)
+    })
+}
+
+/// Starts it in a network with the interfaces of the bridge and one end of each pod's link. The network outlasts it.
+fn start_vswitchd(folder: &Path, network: u32) -> Daemon {
+    let folder = folder.to_owned();
+    Daemon::start(move || {
+        let args = [
+            format!("--target={network}"),
+            "--net".to_owned(),
+            "--".to_owned(),
+            ovn::program("ovs-vswitchd").display().to_string(),
+            "--disable-system".to_owned(),
+            "--no-chdir".to_owned(),
+            format!("--unixctl={}", control(&folder, "vswitchd")),
+            socket(&folder, "conf"),
+        ];
+        start(&folder, "ovs-vswitchd", Path::new("nsenter"), &args)
+    })
 }

@@ -145,8 +145,15 @@ pub fn memory(pid: u32) -> [u64; 2] {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
-        if let Ok(mut log) = fs::OpenOptions::new().append(true).open(&self.log) {
-            let _ = writeln!(log, "[{} {} has ended]", self.name, self.child.id());
+        let ended = self.child.wait().map(|status| status.to_string());
+        let ended = ended.unwrap_or_else(|error| error.to_string());
+        if let Ok(mut log) = OpenOptions::new().append(true).open(&self.log) {
+            let _ = writeln!(
+                log,
+                "[{} {} has ended: {ended}]",
+                self.name,
+                self.child.id()
+            );
         }
     }
 }
