@@ -148,7 +148,6 @@ fn look_up(publisher: &mut Publisher, count: usize) -> Timestamp {
         let result = LookupResult {
             name: request.name,
             started: at(millis),
-            finished: at(millis),
             is_unresponsive: false,
             v4,
             v6: FamilyOutcome::NoData,

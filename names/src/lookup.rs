@@ -1,6 +1,6 @@
 //! Requests for look-ups, and their results.
 
-use std::{net::IpAddr, time::Duration};
+use std::net::IpAddr;
 
 use proto::{
     api::{DnsName, Family},
@@ -72,8 +72,6 @@ pub struct LookupResult {
     pub name: DnsName,
     /// The collector's clock at the first query.
     pub started: Timestamp,
-    /// The collector's clock at the end.
-    pub finished: Timestamp,
     /// It was not over in time: an answer is missing.
     pub is_unresponsive: bool,
     pub v4: FamilyOutcome,
@@ -146,11 +144,6 @@ impl LookupResult {
             }
         }
         refused
-    }
-
-    /// The duration by the collector's clock.
-    pub fn duration(&self) -> Duration {
-        self.finished.since(self.started)
     }
 }
 

@@ -1,10 +1,6 @@
 //! All programs together, in a folder of their own.
 
-use std::{
-    fs,
-    net::SocketAddr,
-    sync::atomic::{AtomicU8, Ordering},
-};
+use std::{fs, net::SocketAddr};
 
 use proto::api::Family;
 
@@ -18,9 +14,8 @@ use crate::{
     workdir::Workdir,
 };
 
-/// CoreDNS's zones in tests: `example.com`; `cluster.local`, which is empty; and `fence.test`. Names of `fence.test`
-/// are looked up last: when `n7.fence.test` has its address 198.51.100.7, all earlier look-ups have had their effect.
-/// Names in `up.test` are forwarded to the upstream, if there is one.
+/// CoreDNS's zones in tests: `example.com`, and `cluster.local`, which is empty. Names in `up.test` are forwarded to the
+/// upstream, if there is one.
 const COREFILE: &str = r#"
 .:{$DNS_PORT} {
     bind 127.0.0.1
@@ -28,10 +23,6 @@ const COREFILE: &str = r#"
     dnstap unix://{$DNSTAP_SOCKET} full
     template ANY ANY cluster.local {
         rcode NXDOMAIN
-    }
-    template IN A fence.test {
-        match ^n([0-9]+)[.]
-        answer "{{ .Name }} 300 IN A 198.51.100.{{ index .Match 1 }}"
     }
     file example.com.zone example.com {
         reload 1s
@@ -41,8 +32,6 @@ const COREFILE: &str = r#"
 "#;
 
 const ORIGIN: &str = "example.com.";
-
-const FENCES: &str = "*.fence.test.";
 
 #[derive(Clone, Debug, Default)]
 pub struct Setup<'a> {
@@ -72,7 +61,6 @@ pub struct World {
     pub store: Store,
     /// Holds sockets, logs and data.
     pub workdir: Workdir,
-    fences: AtomicU8,
 }
 
 impl World {
@@ -81,7 +69,6 @@ impl World {
         let workdir = Workdir::new();
         let store = Store::new(workdir.join("store"));
         store.allow("team", setup.allow);
-        store.allow("fence", &[FENCES]);
         let forward = setup
             .upstream
             .map(|upstream| format!("forward up.test {upstream}"));
@@ -117,7 +104,6 @@ impl World {
             northbound,
             store,
             workdir,
-            fences: AtomicU8::new(1),
         }
     }
 
@@ -165,21 +151,6 @@ impl World {
             let arrived = rows.iter().any(|row| row.addresses.contains(address));
             arrived.then_some(()).ok_or_else(|| format!("{rows:?}"))
         })
-        .await;
-    }
-
-    /// Waits until all look-ups so far have had their effect on the database.
-    ///
-    /// CoreDNS, the collector and the ovn-writer each keep the order of their input.
-    pub async fn settle(&self) {
-        let number = self.fences.fetch_add(1, Ordering::Relaxed);
-        let address = format!("198.51.100.{number}");
-        self.expect_flow_through(
-            FENCES,
-            &format!("n{number}.fence.test."),
-            Family::V4,
-            &address,
-        )
         .await;
     }
 }

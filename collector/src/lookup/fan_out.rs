@@ -92,7 +92,6 @@ pub(super) async fn look_up(
     LookupResult {
         name: request.name,
         started,
-        finished: clock.now(),
         is_unresponsive: began.elapsed() >= config.impatient,
         v4: families.v4.tally.finish(silent),
         v6: families.v6.tally.finish(silent),

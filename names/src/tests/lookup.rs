@@ -15,7 +15,6 @@ fn why(v4: FamilyOutcome, v6: FamilyOutcome) -> NoAddress {
     let result = LookupResult {
         name: name("www.example.com"),
         started: at(0.0),
-        finished: at(0.0),
         is_unresponsive: false,
         v4,
         v6,

@@ -125,7 +125,6 @@ impl Table {
         let result = LookupResult {
             name: asked.clone(),
             started: at(now),
-            finished: at(now),
             is_unresponsive: false,
             v4,
             v6,

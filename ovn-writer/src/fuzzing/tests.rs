@@ -9,7 +9,7 @@ use self::corpus::{changed, corpus};
 use super::*;
 
 #[test]
-fn the_corpora_hold_what_must() {
+fn corpus_passes_the_fuzz_target() {
     corpus("updates").iter().for_each(|file| updates(file));
 }
 

@@ -46,7 +46,7 @@ impl Output {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_prints_what_verify_prints_whenever_it_changes_and_writes_nothing() {
+async fn dry_run_prints_what_verify_prints_and_writes_nothing() {
     let database = Database::start().await;
     let northbound = &database.northbound;
     for (family, addresses) in [(V4, "10.0.0.1,10.0.0.9"), (V6, "[]")] {

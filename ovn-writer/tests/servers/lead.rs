@@ -2,7 +2,7 @@
 
 use proto::api::Family::V4;
 use runtime::{OpenStore, args::StoreAddress, leader::Leadership, store::Event};
-use tests::workdir::Workdir;
+use tests::{transaction_log::departures, workdir::Workdir};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -56,6 +56,9 @@ async fn one_writes_and_the_other_stands_by_until_it_ends() {
         first.writer.applied(W, &[address]).await;
         database.expect(W, V4, &[address]).await;
     }
+    // A set that had it would have lost it again.
+    let left = departures(database.workdir.path());
+    assert!(!left.contains(&format!("{W} 10.0.0.2")), "{left:?}");
     first.stop().await;
     database.expect(W, V4, &["10.0.0.2"]).await;
     second.stop().await;

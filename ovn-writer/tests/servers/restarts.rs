@@ -11,7 +11,7 @@ use crate::harness::{Database, RunningWriter, object};
 const W: &str = "www.example.com.";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_waits_for_a_server_that_hangs_but_not_for_ever() {
+async fn writer_ends_while_the_server_hangs() {
     let mut database = Database::start().await;
     let writer = RunningWriter::start(&database.northbound.remote());
     writer

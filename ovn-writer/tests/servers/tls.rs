@@ -76,7 +76,7 @@ async fn refusal(client: &mut Follower) -> String {
 }
 
 #[tokio::test]
-async fn whoever_is_not_trusted_is_named() {
+async fn untrusted_certificate_is_refused_by_name() {
     let workdir = Workdir::new();
     let authority = Authority::new(workdir.path());
     let server = authority.sign("server", &[], Validity::Now);

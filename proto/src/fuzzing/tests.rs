@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use self::corpus::{changed, corpus};
 
 #[test]
-fn the_corpora_hold_what_must() {
+fn corpora_pass_their_fuzz_targets() {
     corpus("frame_stream")
         .iter()
         .for_each(|file| super::frame_stream(file));

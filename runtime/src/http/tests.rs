@@ -10,7 +10,7 @@ use tokio::{
 use super::*;
 use crate::listen::{Access, ListenAddress};
 
-const SHORT: Duration = Duration::from_millis(200);
+const SHORT: Duration = Duration::from_secs(1);
 
 const LONG: Duration = Duration::from_secs(600);
 

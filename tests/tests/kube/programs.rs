@@ -33,7 +33,7 @@ const COREFILE: &str = "\
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_goes_through_the_cluster_into_an_address_set() {
+async fn sets_survive_an_outage_of_the_api_server_and_a_deleted_crd() {
     let mut server = ApiServer::start().await;
     server.make_namespace(NAMESPACE).await;
     server.grant(NAMESPACE, &[]).await;

@@ -16,7 +16,7 @@ use tokio::{net::TcpListener, time::timeout};
 use crate::cluster::{key, store};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_but_the_status_is_ours() {
+async fn replaced_status_owns_no_other_field() {
     let server = ApiServer::shared().await;
     let namespace = server.namespace().await;
     let api: Api<DnsNameResolver> = Api::namespaced(server.client().await, &namespace);

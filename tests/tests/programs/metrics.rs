@@ -8,9 +8,10 @@ use std::{
     process::Stdio,
 };
 
+use proto::api::Family;
 use regex::Regex;
 use runtime::metrics::{Label, Metric, MetricKind, PROGRAM, Values};
-use tests::world::World;
+use tests::world::{Setup, World};
 use tokio::{io::AsyncWriteExt, process::Command};
 
 /// Set to anything to write the page instead of comparing it.
@@ -125,9 +126,14 @@ fn the_page_of_metrics_is_current() {
 /// `promtool check metrics` checks the conventions and the format.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exposed_metrics_match_the_documentation_and_pass_promtool() {
-    let world = World::start(Default::default()).await;
-    world.look_up("www.example.com.").await;
-    world.settle().await;
+    let name = "www.example.com.";
+    let world = World::start(Setup {
+        zone: "www IN A 192.0.2.10",
+        allow: &[name],
+        ..Setup::default()
+    })
+    .await;
+    world.expect_flow(name, Family::V4, "192.0.2.10").await;
     for (program, tables) in [
         (&world.collector, collector::METRICS),
         (&world.ovn_writer, ovn_writer::METRICS),

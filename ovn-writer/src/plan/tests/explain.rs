@@ -78,7 +78,7 @@ fn change_of_another_client_is_a_difference_until_it_is_repaired() {
 }
 
 #[test]
-fn what_is_in_no_set_says_why() {
+fn address_in_no_set_is_explained() {
     let mut world = World::new();
     assert_eq!(reasons(&world, W), ["StoreUnread", "Unknown"]);
     world.store(whole(&[&["10.0.0.1", "127.0.0.1"]]));

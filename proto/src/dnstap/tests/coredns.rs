@@ -36,7 +36,7 @@ fn payloads() -> Vec<&'static [u8]> {
 }
 
 #[test]
-fn its_responses_to_clients_are_read() {
+fn responses_of_a_capture_of_coredns_are_read() {
     let payloads = payloads();
     let read = payloads.iter().map(|payload| pb::Dnstap::decode(*payload));
     let events: Vec<_> = read.map(Result::unwrap).collect();

@@ -81,16 +81,22 @@ pub async fn a_status_is_replaced_and_nothing_else(store: &impl Store, namespace
     let mut changed = made.clone();
     changed.status = Some(status(&["www.example.com."]));
     changed.labels_mut().clear();
+    changed
+        .annotations_mut()
+        .insert("note".to_owned(), "yes".to_owned());
+    changed.spec.name = "changed.example.com.".to_owned();
     let replaced = store.replace_status(&changed).await.unwrap();
     assert_eq!(replaced.status, changed.status);
     assert_eq!(replaced.labels(), made.labels());
+    assert_eq!(replaced.annotations(), made.annotations());
+    assert_eq!(replaced.spec, made.spec);
     assert_eq!(replaced.uid(), made.uid());
     assert_ne!(replaced.resource_version(), made.resource_version());
     let got: DnsNameResolver = store.get(&key(namespace, "a")).await.unwrap();
     assert_eq!(got, replaced);
 }
 
-/// Labels, annotations, owners and spec. The fields of the status in the given object are ignored.
+/// Labels, annotations and owners. The fields of the status in the given object are ignored.
 pub async fn all_but_the_status_is_replaced_if_the_version_is_the_stored_one(
     store: &impl Store,
     namespace: &str,

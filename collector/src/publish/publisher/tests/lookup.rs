@@ -27,7 +27,6 @@ impl World {
         let result = LookupResult {
             name: name(asked),
             started: now,
-            finished: now,
             is_unresponsive: false,
             v4,
             v6,

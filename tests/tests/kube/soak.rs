@@ -1,0 +1,4 @@
+//! Tests with a long version.
+
+mod failover;
+mod hold;
