@@ -1,4 +1,4 @@
-//! The publisher: the rate of cached answers, which change nothing.
+//! The publisher: what a cached answer costs, which changes nothing, in look-ups of a hash map of the same names.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -32,6 +32,9 @@ use runtime::{
 
 const NAMES: u32 = 10_000;
 const ROUNDS: u32 = 100;
+
+/// The limit of what an answer costs.
+const LOOK_UPS: f64 = 10.0;
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(1_800_000_000_000 + millis)
@@ -135,13 +138,30 @@ fn main() -> ExitCode {
         }
         now += 1;
     }
-    let start = Instant::now();
-    for _ in 0..ROUNDS {
-        for answer in &answers {
-            publisher.apply_answer(black_box(answer));
+    let map: HashMap<DnsName, usize> = names.into_iter().zip(0..).collect();
+    let look_up = per_answer(&answers, |answer| {
+        black_box(map.get(&answer.name));
+    });
+    let unchanged = per_answer(&answers, |answer| {
+        publisher.apply_answer(answer);
+    });
+    let ratio = unchanged / look_up;
+    println!(
+        "classify: {:.2} M unchanged answers/s, {ratio:.1} look-ups each (at most {LOOK_UPS})",
+        1e-6 / unchanged
+    );
+    ExitCode::from(u8::from(ratio > LOOK_UPS))
+}
+
+/// The seconds that an answer takes, in the fastest round.
+fn per_answer(answers: &[Observation], mut work: impl FnMut(&Observation)) -> f64 {
+    let round = |_| {
+        let start = Instant::now();
+        for answer in answers {
+            work(black_box(answer));
         }
-    }
-    let rate = f64::from(ROUNDS * NAMES) / start.elapsed().as_secs_f64() / 1e6;
-    println!("classify: {rate:.2} M unchanged answers/s (at least 1)");
-    ExitCode::from(u8::from(rate < 1.0))
+        start.elapsed().as_secs_f64()
+    };
+    let fastest = (0..ROUNDS).map(round).fold(f64::INFINITY, f64::min);
+    fastest / f64::from(NAMES)
 }
