@@ -46,13 +46,15 @@ fn publisher(names: &[DnsName]) -> Publisher {
     let mut publisher = Publisher::new(Config::default());
     publisher.set_leads(true, at(0));
     publisher.apply_event(Source::EgressFirewall, Event::Synced(Vec::new()), at(0));
-    let terms = RetentionPolicy {
-        grace,
-        min_ttl: grace,
-        allowed: true,
-        ..RetentionPolicy::default()
-    };
-    let in_use = Arc::new(WantedName::with_retention(terms));
+    let in_use = Arc::new(WantedName {
+        retention: RetentionPolicy {
+            grace,
+            min_ttl: grace,
+            allowed: true,
+            ..RetentionPolicy::default()
+        },
+        ..WantedName::default()
+    });
     let names = names
         .iter()
         .map(|name| (name.clone(), Some(Arc::clone(&in_use))));

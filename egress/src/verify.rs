@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_read_is_not_the_same() {
+    fn verify_of_unread_objects_is_an_error() {
         assert_eq!(outcome(Some(Comparison::default()), None), Ok(true));
         let unread = Comparison {
             not_compared: Some("the store cannot be read".to_owned()),

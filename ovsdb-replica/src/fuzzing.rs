@@ -50,8 +50,14 @@ pub fn json_stream(data: &[u8]) {
     }
     let parsed = serde_json::Deserializer::from_slice(stream).into_iter::<&RawValue>();
     let parsed = parsed.map_while(|value| value.ok().filter(|value| value.get().starts_with('{')));
-    for (parsed, message) in parsed.zip(&whole) {
+    let parsed: Vec<_> = parsed.take(whole.len() + 1).collect();
+    for (parsed, message) in parsed.iter().zip(&whole) {
         assert_eq!(parsed.get().as_bytes(), &message[..]);
+    }
+    if let Some(missing) = parsed.get(whole.len()).map(|it| it.get()) {
+        let brackets = missing.matches(['{', '[']).count();
+        let is_within = missing.len() <= LIMITS.max_message && brackets <= LIMITS.max_depth;
+        assert!(!is_within, "{missing} is no message: {end:?}");
     }
 }
 

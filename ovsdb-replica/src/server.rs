@@ -38,8 +38,6 @@ crate::table! {
         pub(super) leader: bool,
         /// The cluster; only for a clustered database.
         pub(super) cid: Option<Uuid>,
-        /// The server; only for a clustered database.
-        pub(super) sid: Option<Uuid>,
         /// The server's position in the log of the cluster; only for a clustered database.
         pub(super) index: Option<i64>,
     }

@@ -96,9 +96,6 @@ pub enum Until {
     /// The rows are exactly these.
     #[serde(rename = "==")]
     Equal,
-    /// The rows are not exactly these.
-    #[serde(rename = "!=")]
-    NotEqual,
 }
 
 /// A column, a function, and the value to compare with (RFC 7047 section 5.1, `<condition>`).
@@ -147,9 +144,6 @@ pub enum Mutator {
     Insert,
     /// Removes elements; missing ones are ignored.
     Delete,
-    /// Adds to a number.
-    #[serde(rename = "+=")]
-    Add,
 }
 
 /// How a transaction ended.

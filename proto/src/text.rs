@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_moves_a_cursor_or_turns_text_round_is_escaped() {
+    fn text_with_control_or_bidi_characters_is_escaped() {
         assert_eq!(
             printable("a \u{1b}[2J\n\u{202e}\u{9b}é"),
             "a \\u{1b}[2J\\u{a}\\u{202e}\\u{9b}\\u{e9}"

@@ -243,7 +243,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_a_slice_leaves_open_is_ready() {
+    fn endpoint_without_conditions_is_ready() {
         for (conditions, expected) in [
             (json!({}), (true, true, false)),
             (json!({ "ready": false }), (false, false, false)),
@@ -258,7 +258,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_found_holds_while_the_api_server_is_away() {
+    async fn found_endpoints_stay_while_the_api_server_is_away() {
         let (found, seen) = watch::channel(None);
         let mut discovery = Discovery {
             slices: SelectAll::new(),

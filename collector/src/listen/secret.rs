@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_is_refused_without_being_told() {
+    fn invalid_secret_is_refused_and_not_printed() {
         for (file, error) in [
             (String::new(), SecretError::Lines(0)),
             (format!("{OLD}\n{OLD}1\n{NEW}"), SecretError::Lines(3)),

@@ -281,7 +281,7 @@ fn rules_over_limit_are_ignored_counted_and_cost_only_limit() {
 }
 
 #[test]
-fn what_is_wrong_is_said_when_it_changes() {
+fn refused_name_of_a_rule_gets_one_event() {
     let reporter = Reporter::default();
     let (mut rules, rule_events) = (Published::default(), RuleEvents::new(reporter.clone()));
     let reported = |rules: &mut Published| {

@@ -48,16 +48,6 @@ pub struct ChangedUses {
     pub namespaces: Vec<(Namespace, Option<Arc<[DnsName]>>)>,
 }
 
-impl WantedName {
-    /// A name of rules with this retention, without namespaces.
-    pub fn with_retention(retention: RetentionPolicy) -> Self {
-        Self {
-            retention,
-            ..Self::default()
-        }
-    }
-}
-
 /// Sets or removes the value of the key.
 pub(crate) fn replace<K: Clone + Ord, V>(map: &mut BTreeMap<K, V>, key: &K, value: Option<V>) {
     match value {

@@ -321,7 +321,7 @@ fn unwanted_answer_and_object_without_a_rule_are_named() {
 }
 
 #[test]
-fn what_is_wrong_is_named_of_what_is_there_too() {
+fn explain_of_a_present_name_lists_its_problems() {
     let shown = vec![address(WWW, "192.0.2.1", -10, 30)];
     let known = with_rules(known(vec![NameFacts {
         denied: true,

@@ -170,7 +170,10 @@ fn lateness_beside(dead: usize) -> Duration {
             running.push((Reverse(millis + took), next.name));
         }
     }
-    latest
+    // One that never began is late, too.
+    let waiting = known.iter().filter_map(|name| schedule.due(name));
+    let waiting = waiting.map(|due| at(120_000).since(due)).max();
+    latest.max(waiting.unwrap_or_default())
 }
 
 #[test]

@@ -84,10 +84,3 @@ fn name_with_an_eighth_more_addresses_than_its_limit_loses_the_oldest_at_once() 
         assert_eq!(known.state.list().addresses(), left);
     }
 }
-
-#[test]
-fn ttl_is_at_most_a_day() {
-    let mut known = Known::new("www.example.com");
-    known.observe("www.example.com", &[("1.1.1.1", u32::MAX)], 0.0);
-    assert_eq!(known.expiries().into_values().next(), Some(at(86_400.0)));
-}

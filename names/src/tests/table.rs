@@ -176,7 +176,11 @@ fn take(known: &mut Known, step: &Step) -> Result<(), String> {
         }
         Gap(now) => known.state.on_clock_jump(at(now), &limits),
         Expire(now) => drop(known.state.expire(at(now), &limits)),
-        Write(now) => drop(known.write(now)),
+        Write(now) => {
+            if !known.write(now) {
+                return Err("nothing is written".to_owned());
+            }
+        }
         Quiet(now) => {
             let before = lines(&known.stored);
             if known.write(now) {

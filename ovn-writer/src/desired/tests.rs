@@ -137,7 +137,7 @@ fn only_the_entry_of_the_objects_own_name_says_that_there_is_no_address() {
 }
 
 #[test]
-fn what_the_store_changed_is_known_until_the_name_is_compared() {
+fn change_of_the_store_is_kept_until_the_name_is_compared() {
     let mut store = Store::new();
     store.applied(&[&["10.0.0.1", "10.0.0.2", "10.0.0.3"]]);
     assert_eq!(store.moved(), None);
@@ -180,7 +180,7 @@ fn a_recreated_object_without_addresses_keeps_them_until_it_has_a_status() {
 }
 
 #[test]
-fn what_is_known_of_an_object_that_cannot_be_read_holds() {
+fn unreadable_object_keeps_its_last_addresses() {
     let mut store = Store::new();
     store.applied(&[&["10.0.0.1"]]);
     store.apply(Event::Undecodable([key("dns-1")].into()));

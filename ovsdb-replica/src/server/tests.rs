@@ -27,7 +27,7 @@ fn server(row: serde_json::Value) -> Replica<ServedDatabase> {
 fn clustered(cluster: &str, index: i64, leader: bool) -> Replica<ServedDatabase> {
     server(json!({
         "name": "Library", "model": "clustered", "connected": true, "leader": leader,
-        "cid": ["uuid", cluster], "sid": ["uuid", ROW], "index": index,
+        "cid": ["uuid", cluster], "index": index,
     }))
 }
 

@@ -5,7 +5,7 @@ mod server;
 use ovsdb_replica::{Error, Event, NextStep, Operation, Outcome};
 use serde_json::{Value, json};
 
-use self::server::{Answer, Server, UUID, server_schema};
+use self::server::{Answer, Server, UUID, books, server_schema};
 
 /// The first error of a client of this server, and whether there was a session before.
 async fn first_error(server: &Server) -> (bool, Error) {
@@ -64,10 +64,10 @@ async fn client_with_bad_answer_ends_session_before_it_is_up() {
             "no answer to get_schema within 300ms",
         ),
         (read, Answer::Silence, "no answer to monitor_cond_since"),
-        // More than the client keeps while it waits for the reply.
+        // More than the client keeps while it waits for the reply, which comes after it.
         (
             read,
-            bytes(&rename.repeat(500)),
+            Answer::After(rename.repeat(500).into(), books()),
             "no answer to monitor_cond_since",
         ),
         // Answers with another content.

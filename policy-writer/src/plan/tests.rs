@@ -228,7 +228,9 @@ fn standby_writes_nothing_and_a_new_leader_takes_over() {
     let now = world.now();
     world.planner.set_leading(false, now);
     world.name("one.example.com.", &["192.0.2.2"]);
+    let writes = (world.writes, world.status_writes);
     world.pass(60);
+    assert_eq!((world.writes, world.status_writes), writes);
     assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
     let now = world.now();
     world.planner.set_leading(true, now);

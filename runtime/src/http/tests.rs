@@ -122,7 +122,7 @@ async fn a_handler_gives_its_own_exchange_more_time_and_no_other() {
 }
 
 #[tokio::test]
-async fn who_comes_when_all_connections_are_taken_waits_for_one() {
+async fn client_beyond_the_limit_waits_for_a_free_connection() {
     let limits = Limits {
         connections: 2,
         head: LONG,

@@ -61,7 +61,7 @@ async fn one_of_those_that_share_a_folder_leads_for_its_life() {
 }
 
 #[tokio::test]
-async fn who_holds_a_file_that_was_removed_does_not_lead() {
+async fn holder_of_a_removed_lock_file_does_not_lead() {
     let dir = tempfile::tempdir().unwrap();
     let mut first = Replica::start(&dir);
     assert!(first.changes().await);

@@ -46,7 +46,7 @@ async fn the_longest_path_of_a_socket_can_be_bound_and_a_longer_one_is_an_error(
 }
 
 #[test]
-fn what_other_hosts_can_reach_is_not_local() {
+fn address_of_other_hosts_is_not_local() {
     for text in ["unix:///run/x.sock", "tcp://127.1.2.3:1", "tcp://[::1]:1"] {
         assert_eq!(parse_local(text).unwrap().to_string(), text);
     }

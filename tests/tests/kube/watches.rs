@@ -189,7 +189,7 @@ async fn watch_with_a_version_that_is_gone_begins_anew() {
 /// The outage is so short that the watch would continue from its known version, which the restored server will not have
 /// for long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_restored_etcd_does_not_have_is_gone() {
+async fn object_that_a_restored_etcd_lacks_is_deleted() {
     let mut server = ApiServer::start().await;
     let namespace = server.namespace().await;
     let writing = store(&server).await;

@@ -201,7 +201,7 @@ async fn full_queue_drops_observations_and_keeps_their_names() {
 }
 
 #[tokio::test]
-async fn what_has_come_before_a_shutdown_is_read() {
+async fn frames_received_before_a_shutdown_are_read() {
     let mut peer = Peer::connect();
     peer.open().await;
     for _ in 0..3 {

@@ -85,7 +85,7 @@ async fn peer_that_comes_back_has_the_share_of_the_queue_that_it_had() {
 }
 
 #[test]
-fn who_is_connected_is_told_with_what_came_and_what_was_dropped() {
+fn connected_peers_are_listed_with_received_and_dropped_frames() {
     let connections = table();
     let one = connections.permit(&peer("192.0.2.1:1"), true).unwrap();
     let two = connections.permit(&peer("192.0.2.1:2"), true).unwrap();

@@ -106,7 +106,7 @@ async fn dns_server_on_a_node_needs_secret_or_allowed_network() {
 }
 
 #[tokio::test]
-async fn who_may_speak_follows_the_nodes() {
+async fn allowed_peers_follow_the_nodes() {
     let (sender, networks) = watch::channel(None);
     let listed = watch::channel(listed(&["192.0.2.1:53"], true)).1;
     let peer_acl = PeerAcl {

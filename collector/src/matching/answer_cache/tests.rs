@@ -117,7 +117,7 @@ fn least_recently_seen_goes_first() {
 }
 
 #[test]
-fn who_makes_up_names_pushes_out_those_of_one_shard_at_most() {
+fn random_names_of_one_client_evict_names_of_one_shard_at_most() {
     let remembered = of_size(65_536);
     for i in 0..1_000 {
         keep(&remembered, &format!("www.n{i}.example"), "1.1.1.1", 300);
@@ -133,7 +133,7 @@ fn who_makes_up_names_pushes_out_those_of_one_shard_at_most() {
 }
 
 #[test]
-fn what_was_kept_in_this_second_is_not_new_and_anything_else_is() {
+fn answer_kept_in_this_second_is_not_new_and_any_other_is() {
     let remembered = of_size(100);
     let name = dns::Name::from_text("www.example.com").unwrap();
     let new = |name: &dns::Name, family, message: &[u8], later| {

@@ -72,7 +72,10 @@ pub(crate) fn wanted(names: &[&str], retain: u64) -> Wanted {
         allowed: true,
         ..RetentionPolicy::default()
     };
-    let in_use = Arc::new(WantedName::with_retention(retention));
+    let in_use = Arc::new(WantedName {
+        retention,
+        ..WantedName::default()
+    });
     let names = names.iter().map(|text| (name(text), Arc::clone(&in_use)));
     Wanted {
         names: names.collect(),

@@ -42,7 +42,7 @@ fn problem_in_an_imported_file_has_its_name() {
 }
 
 #[test]
-fn what_is_no_corefile_is_an_error_with_its_line() {
+fn malformed_corefile_is_an_error_with_its_line() {
     for (text, line, words) in [
         (". {\n  errors\n", 1, "has no `}`"),
         (". {\n  errors }\n", 2, "behind `errors`"),

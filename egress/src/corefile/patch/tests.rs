@@ -122,7 +122,7 @@ fn a_line_in_a_snippet_or_to_another_reader_is_understood() {
 }
 
 #[test]
-fn what_hides_names_or_cannot_be_seen_is_told_with_its_line() {
+fn line_that_hides_names_or_cannot_be_read_is_reported() {
     let text = ". {\n  autopath @kubernetes\n  rewrite name a b\n  cache {\n    serve_stale\n  }\n  import custom/*.override\n  dnstap listen tcp://192.0.2.1:6000 full\n}\n";
     let found = findings(text, &[]);
     let shown: Vec<String> = found.iter().map(ToString::to_string).collect();

@@ -56,6 +56,7 @@ fn first_answers_of_a_new_pod_count_once_its_address_is_known() {
 #[test]
 fn short_pod_that_is_first_seen_when_it_has_ended_counts() {
     let mut clients = Clients::of(Vec::new());
+    clients.clock = Clock::manual(AFTER);
     clients.add(answer("job.test", "10.0.0.5"));
     let ended = pod("job", Some("10.0.0.5"), "Succeeded");
     clients.apply(Event::Applied(ended));

@@ -118,7 +118,11 @@ async fn address_that_arrives_again_is_printed_again() {
     // The row of the first arrival does not count for the second.
     let old_row = |now| {
         let again = address(NAME, READ + 40_000, Some(READ + 40_005));
-        polled(now, [Some(again)], [Some(row(READ + 8)), None])
+        polled(
+            now,
+            [Some(again)],
+            [Some(row(READ + 8)), Some(row(READ + 40_008))],
+        )
     };
     assert!(it.poll(50_000, old_row).is_empty());
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn circuit_breakers_do_what_the_page_says() {
+fn eviction_at_a_limit_takes_the_oldest_seen_first() {
     fn two(limits: &mut Limits) {
         limits.addresses_per_name = 2;
         limits.names_per_wildcard = 2;

@@ -13,7 +13,7 @@ fn after(before: &[Step], failures: Vec<Step>, then: &[Step]) -> Vec<Step> {
 }
 
 #[test]
-fn failed_look_up_does_what_the_page_says() {
+fn address_during_failures_is_extended_until_nxdomain_or_max_stale() {
     let known = [
         Got(WWW, &[("1.1.1.1", 30), ("2.2.2.2", 300)], 0.0),
         Write(0.0),

@@ -7,7 +7,7 @@ const KEPT: &[&str] = &["www.example.com. NOERROR 0: 1.1.1.1 30@0"];
 const GONE: &[&str] = &["www.example.com. NoAddress 0:"];
 
 #[test]
-fn removal_does_what_the_page_says() {
+fn address_after_repeated_absences_leaves_at_expiry_and_grace() {
     check(vec![
         row(
             "the earliest address is asked for when it expires, and once",
@@ -92,7 +92,7 @@ fn clock_that_is_set_loses_nothing_and_keeps_nothing_for_long() {
 }
 
 #[test]
-fn status_that_others_wrote_is_taken_in_as_the_page_says() {
+fn foreign_status_revives_no_removed_and_drops_no_live_address() {
     check(vec![
         row(
             "one that still shows a removed address does not bring it back",

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn names_are_matched_as_the_page_says() {
+fn status_entry_of_an_unmatched_name_is_removed() {
     check(vec![row(
         "an entry of a name that spec.name does not match is removed",
         WWW,
@@ -19,7 +19,7 @@ fn names_are_matched_as_the_page_says() {
 }
 
 #[test]
-fn successful_look_up_does_what_the_page_says() {
+fn status_after_an_answer_has_clamped_ttls_and_changed_times() {
     check(vec![
         row(
             "the entry does not exist: add it, not degraded, without failures",
@@ -88,7 +88,7 @@ fn successful_look_up_does_what_the_page_says() {
 }
 
 #[test]
-fn wildcard_and_its_regular_names_do_what_the_page_says() {
+fn status_of_a_wildcard_omits_names_with_their_own_rule() {
     check(vec![
         row(
             "a wildcard's own entry stands first, a regular name's last",

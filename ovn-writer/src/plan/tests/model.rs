@@ -127,7 +127,6 @@ impl Model {
                                     let gone = strings(set.clone());
                                     row.addresses.retain(|address| !gone.contains(address));
                                 }
-                                Mutator::Add => panic!("addresses are no number"),
                             }
                         }
                     }

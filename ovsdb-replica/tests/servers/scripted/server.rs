@@ -29,6 +29,8 @@ pub(super) struct Server {
     /// What it sends unasked once the database was read, and whether it disconnects then.
     unasked: Vec<u8>,
     hangs_up: bool,
+    /// For each answer that the client waits for.
+    deadline: Duration,
     /// The transactions since which a client requested changes.
     pub(super) since: RefCell<Vec<String>>,
     _folder: TempDir,
@@ -42,6 +44,8 @@ pub(super) enum Answer {
     Error(Value),
     /// These bytes, instead of a reply.
     Bytes(Vec<u8>),
+    /// These bytes, and then the result of the request.
+    After(Vec<u8>, Value),
     /// These bytes, and then the end of the connection.
     Last(&'static [u8]),
     /// No answer.
@@ -57,10 +61,14 @@ pub(super) fn server_schema(version: &str) -> Value {
         "connected": {"type": "boolean"},
         "leader": {"type": "boolean"},
         "cid": at_most_one("uuid"),
-        "sid": at_most_one("uuid"),
         "index": at_most_one("integer"),
     });
     json!({"name": "_Server", "version": version, "tables": {"Database": {"columns": columns}}})
+}
+
+/// The result of a monitor of its database.
+pub(super) fn books() -> Value {
+    json!([false, "0", {"Book": {UUID: {"initial": {"title": "x"}}}}])
 }
 
 impl Server {
@@ -73,13 +81,12 @@ impl Server {
         });
         let served = json!({"name": "Library", "connected": true});
         let databases = json!({"Database": {UUID: {"initial": served}}});
-        let books = json!({"Book": {UUID: {"initial": {"title": "x"}}}});
         let answers = [
             ("set_db_change_aware", json!({})),
             ("get_schema Library", schema),
             ("get_schema _Server", server_schema("1.2.0")),
             ("monitor_cond_since _Server", json!([false, "0", databases])),
-            ("monitor_cond_since Library", json!([false, "0", books])),
+            ("monitor_cond_since Library", books()),
         ];
         Self {
             listener: UnixListener::bind(&path).unwrap(),
@@ -89,12 +96,16 @@ impl Server {
                 .into(),
             unasked: Vec::new(),
             hangs_up: false,
+            deadline: Duration::from_secs(30),
             since: RefCell::default(),
             _folder: folder,
         }
     }
 
     pub(super) fn with(mut self, method: &'static str, answer: Answer) -> Self {
+        if matches!(answer, Answer::Silence | Answer::After(..)) {
+            self.deadline = Duration::from_millis(300);
+        }
         self.answers.insert(method, answer);
         self
     }
@@ -109,15 +120,14 @@ impl Server {
         self
     }
 
-    /// A client that waits 300 ms for each answer.
+    /// A client that waits for each answer for 300 ms, if one does not come.
     pub(super) fn client(&self) -> Client<Book> {
         let remotes: Remotes = format!("unix:{}", self.path.display()).parse().unwrap();
         let mut options = ClientOptions::new("Library");
-        let deadline = Duration::from_millis(300);
         options.session.transport.limits.max_message = 10_000;
-        options.session.request_deadline = deadline;
-        options.session.monitor_deadline = deadline;
-        options.transact_deadline = deadline;
+        options.session.request_deadline = self.deadline;
+        options.session.monitor_deadline = self.deadline;
+        options.transact_deadline = self.deadline;
         Client::new(&remotes, options)
     }
 
@@ -151,13 +161,12 @@ impl Server {
             let answer = answers.get(&*with_database).or_else(|| answers.get(method));
             let (id, mut ends) = (&request["id"], reads && self.hangs_up);
             let mut bytes = match answer.unwrap() {
-                Answer::Result(result) => json!({"id": id, "result": result, "error": null})
-                    .to_string()
-                    .into_bytes(),
+                Answer::Result(result) => reply(id, result),
                 Answer::Error(error) => json!({"id": id, "result": null, "error": error})
                     .to_string()
                     .into_bytes(),
                 Answer::Bytes(bytes) => bytes.clone(),
+                Answer::After(bytes, result) => [bytes.clone(), reply(id, result)].concat(),
                 Answer::Last(bytes) => {
                     ends = true;
                     bytes.to_vec()
@@ -173,6 +182,11 @@ impl Server {
             }
         }
     }
+}
+
+fn reply(id: &Value, result: &Value) -> Vec<u8> {
+    let reply = json!({"id": id, "result": result, "error": null});
+    reply.to_string().into_bytes()
 }
 
 /// The next message of a client; `buffer` may have its beginning.

@@ -138,7 +138,7 @@ fn data_must_have_the_length_of_their_type() {
 }
 
 #[test]
-fn what_is_good_counts_beside_what_is_bad() {
+fn response_with_bad_records_gives_its_good_addresses() {
     let (owner, bad) = ("www.example.com.", vec![192, 0, 2]);
     let records = [
         a(owner, 60, [192, 0, 2, 1]),

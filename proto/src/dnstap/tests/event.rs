@@ -39,7 +39,7 @@ fn parsed(event: &pb::Dnstap) -> ClientResponse<'_> {
 }
 
 #[test]
-fn what_is_wanted_of_a_response_to_a_client_is_given() {
+fn client_response_in_the_usual_layout_has_all_fields() {
     let mut event = client_response();
     event.extra = Some(b"ours".to_vec());
     let bytes = event.encode_to_vec();

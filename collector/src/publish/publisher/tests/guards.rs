@@ -78,7 +78,7 @@ fn look_up_with_refused_addresses_only_removes_no_address() {
 }
 
 #[test]
-fn what_a_new_guard_refuses_leaves_memory_and_status_at_once() {
+fn address_that_a_new_guard_refuses_leaves_at_once() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&[WWW, "*.example.net"]);
     world.settle();

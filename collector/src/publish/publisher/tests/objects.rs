@@ -89,7 +89,7 @@ fn late_watch_event_undoes_nothing() {
 }
 
 #[test]
-fn what_the_watch_says_during_a_write_is_taken_in_after_it() {
+fn watch_event_during_a_write_is_applied_after_it() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);
     world.settle();
