@@ -65,7 +65,7 @@ proptest! {
         let in_map: BTreeSet<_> = got.names.iter().flat_map(|(_, list)| list).copied().collect();
         prop_assert!(got.addresses.len() <= most);
         prop_assert!(in_map.is_subset(&got.addresses));
-        let of_names = |it| names.iter().any(|name| name.addresses.contains(it));
+        let of_names = |it: &IpAddr| names.iter().any(|name| name.addresses.contains(it));
         let is_known = |it: &IpAddr| in_map.contains(it) || others.contains(it) || of_names(it);
         prop_assert!(got.addresses.iter().all(is_known));
         for (listed, (_, admitted)) in names.iter().zip(&got.names) {
