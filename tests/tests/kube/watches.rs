@@ -202,7 +202,8 @@ async fn object_that_a_restored_etcd_lacks_is_deleted() {
     let mut events = watch(&proxy.store(), Scope::Namespace(namespace.clone()));
     let before = Event::Synced(vec![first.clone(), second]);
     assert_eq!(next(&mut events).await, before);
-    for i in 0..20 {
+    // More than the server itself writes until the watch looks.
+    for i in 0..200 {
         let object = resolver(&namespace, &format!("n{i}"));
         let made = insist!(writing.create(&object)).unwrap();
         assert_eq!(next(&mut events).await, Event::Applied(made));
