@@ -34,7 +34,7 @@ const NAMES: u32 = 10_000;
 const ROUNDS: u32 = 100;
 
 /// The limit of what an answer costs.
-const LOOK_UPS: f64 = 10.0;
+const LOOK_UPS: f64 = 30.0;
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(1_800_000_000_000 + millis)
