@@ -237,6 +237,10 @@ async fn a_cluster_whose_corefile_cannot_be_changed_is_refused_with_the_reason()
     for args in [&[][..], &["--corefile", "openshift-dns/dns-default"]] {
         refuses(args, "docs/openshift.md").await;
     }
+    let map = json!({ "metadata": { "name": "dns" }, "data": { "Corefile": ". {\n  errors }\n" } });
+    make(&client, NAMESPACE, map).await;
+    let named = ["--corefile", "egress-by-name/dns"];
+    refuses(&named, "line 2: a `}` behind `errors`").await;
 }
 
 /// Runs the command at a terminal, which `script` makes, and answers its question after a change. Returns what it says, and its exit status.

@@ -1,6 +1,6 @@
 //! `egress` reaches the pods by port-forward, through the API server and the kubelet's streaming server.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs};
 
 use tests::{coredns::free_port, node::Ports, or_skip, wait::eventually};
 use tokio::net::TcpListener;
@@ -59,6 +59,7 @@ async fn egress_asks_pods_by_port_forward_and_names_those_without_an_answer() {
     let (status, text) = it.egress(&args).await;
     assert_eq!(status, Some(0), "{text}");
     assert!(text.contains(pod), "{text}");
+    assert!(fs::metadata(&file).unwrap().len() > 0);
 
     // Nothing listens in one pod; the other accepts a connection and says nothing.
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();

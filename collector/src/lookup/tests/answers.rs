@@ -9,12 +9,14 @@ async fn a_and_aaaa_are_queried_separately_with_edns() {
     assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
     assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
     assert_eq!(result.failed(), None);
+    let finished = Clock::system().now();
+    assert!(result.started <= finished);
     let observations: Vec<_> = result.observations().collect();
     assert_eq!(observations.len(), 2);
     for observation in observations {
         assert_eq!(observation.name.as_str(), "www.example.com.");
         assert_eq!(observation.client, None);
-        assert!(observation.at >= result.started);
+        assert!(observation.at >= result.started && observation.at <= finished);
     }
 
     let asked = server.asked();

@@ -32,10 +32,17 @@ fn status_after_an_answer_has_clamped_ttls_and_changed_times() {
             WWW,
             &[Seen(
                 WWW,
-                &[("1.1.1.1", 0), ("2.2.2.2", 4), ("3.3.3.3", 1 << 31)],
+                &[
+                    ("1.1.1.1", 0),
+                    ("2.2.2.2", 4),
+                    ("3.3.3.3", 1 << 31),
+                    ("4.4.4.4", u32::MAX),
+                ],
                 0.0,
             )],
-            &["www.example.com. NOERROR 0: 1.1.1.1 5@0 2.2.2.2 5@0 3.3.3.3 86400@0"],
+            &[
+                "www.example.com. NOERROR 0: 1.1.1.1 5@0 2.2.2.2 5@0 3.3.3.3 86400@0 4.4.4.4 86400@0",
+            ],
         ),
         row(
             "a next look-up time that differs by the tolerance of 5 s is the same",
