@@ -121,17 +121,20 @@ mod soak {
             }
         });
         for (line, old) in lines.iter().zip(&mut collectors) {
+            let answers = async |more: usize| {
+                let before = asked.load(Ordering::Relaxed);
+                eventually("more answers", async || {
+                    let now = asked.load(Ordering::Relaxed) - before;
+                    (now > more).then_some(()).ok_or(now.to_string())
+                })
+                .await;
+            };
             // A stream counts for the lead once it is ten seconds old.
-            let before = asked.load(Ordering::Relaxed);
-            eventually("more than ten seconds of answers", async || {
-                let now = asked.load(Ordering::Relaxed) - before;
-                (now > 110).then_some(()).ok_or(now.to_string())
-            })
-            .await;
+            answers(110).await;
             let (new_workdir, new, address) = start(&store).await;
-            // The old one gets new streams for a moment, and reads on meanwhile.
+            // The old one gets new streams until the Service knows the new one, and reads on meanwhile.
             old.1.process().signal(Signal::TERM);
-            sleep(Duration::from_secs(1)).await;
+            answers(10).await;
             *line.collector.lock().unwrap() = address;
             assert_eq!(old.1.process().wait().await.code(), Some(0));
             streams(&new).await;
