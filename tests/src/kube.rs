@@ -13,17 +13,14 @@ use std::{
     thread,
 };
 
-use k8s_openapi::{
-    api::{
-        authentication::v1::{TokenRequest, TokenRequestSpec},
-        core::v1::{Namespace, ServiceAccount},
-        discovery::v1::EndpointSlice,
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+use k8s_openapi::api::{
+    authentication::v1::{TokenRequest, TokenRequestSpec},
+    core::v1::{Namespace, ServiceAccount},
+    discovery::v1::EndpointSlice,
 };
 use kube::{
     Api, Client, Config, ResourceExt,
-    api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    api::{DynamicObject, PostParams},
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
     core::{ApiResource, GroupVersionKind, ObjectMeta},
 };
@@ -301,81 +298,6 @@ impl ApiServer {
                 self.make(&object).await;
             }
         }
-    }
-
-    /// Replaces the CRD of one of our kinds, by its plural, with one without validation. The server uses it a moment
-    /// later.
-    pub async fn take_any(&self, plural: &str) {
-        let definitions: Api<CustomResourceDefinition> = Api::all(self.client().await);
-        let all = definitions.list(&ListParams::default()).await;
-        let all = all.expect("the CRDs").items;
-        let ours = all.into_iter().find(|crd| crd.spec.names.plural == plural);
-        let name = ours.expect("the CRD").name_any();
-        let anything = json!([{
-            "op": "replace",
-            "path": "/spec/versions/0/schema/openAPIV3Schema",
-            "value": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
-        }]);
-        let anything = serde_json::from_value(anything).expect("a patch");
-        let anything: Patch<()> = Patch::Json(anything);
-        let params = PatchParams::default();
-        let patched = definitions.patch(&name, &params, &anything).await;
-        patched.expect("another CRD");
-    }
-
-    /// Installs the CRD of ClusterUserDefinedNetworks, as ovn-kubernetes does.
-    pub async fn install_user_defined_networks(&self) {
-        let file = "tests/kube/cluster-user-defined-networks.yaml";
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-        self.create(&file).await;
-        self.serves_crds().await;
-    }
-
-    /// Installs kube-OVN's CRD of DNSNameResolvers, as its chart does.
-    pub async fn install_kube_ovn(&self) {
-        let file = "tests/kube/kube-ovn-dns-name-resolver.yaml";
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-        self.create(&file).await;
-        self.serves_crds().await;
-    }
-
-    async fn install_crds(&self) {
-        for entry in fs::read_dir(deploy("chart/files/crds")).expect("the CRDs") {
-            self.create(&entry.expect("a CRD").path()).await;
-        }
-        self.serves_crds().await;
-    }
-
-    /// Waits until it serves all CRDs.
-    async fn serves_crds(&self) {
-        let definitions: Api<CustomResourceDefinition> = Api::all(self.client().await);
-        eventually("the CRDs are served", async || {
-            let all = definitions.list(&ListParams::default()).await;
-            for definition in all.map_err(|error| error.to_string())? {
-                let conditions = definition.status.and_then(|status| status.conditions);
-                let is_served = conditions.into_iter().flatten().any(|condition| {
-                    condition.type_ == "Established" && condition.status == "True"
-                });
-                if !is_served {
-                    return Err(format!("{:?} is not", definition.metadata.name));
-                }
-                let resource = ApiResource {
-                    group: definition.spec.group.clone(),
-                    version: definition.spec.versions[0].name.clone(),
-                    api_version: format!(
-                        "{}/{}",
-                        definition.spec.group, definition.spec.versions[0].name
-                    ),
-                    kind: definition.spec.names.kind.clone(),
-                    plural: definition.spec.names.plural.clone(),
-                };
-                let objects: Api<DynamicObject> = Api::all_with(self.client().await, &resource);
-                let listed = objects.list(&ListParams::default()).await;
-                listed.map_err(|error| error.to_string())?;
-            }
-            Ok(())
-        })
-        .await;
     }
 }
 
